@@ -1,0 +1,19 @@
+#include "tests/support/paths.h"
+
+#include <cstdlib>
+
+namespace astatide::testing {
+
+std::filesystem::path source_path(std::string_view relative) {
+  const char* root = std::getenv("ASTATIDE_ROOT");
+  return std::filesystem::path(root ? root : ASTATIDE_SOURCE_DIR) / relative;
+}
+
+std::filesystem::path program_path() {
+  std::error_code error;
+  const auto beside = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "astatide";
+  if (!error && std::filesystem::exists(beside)) return beside;
+  return std::filesystem::path(ASTATIDE_BINARY_DIR) / "bin" / "astatide";
+}
+
+}  // namespace astatide::testing
