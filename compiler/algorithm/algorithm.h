@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/algorithm/expr.h"
+#include "compiler/support/diagnostic.h"
+#include "compiler/support/scalar_type.h"
+
+namespace astatide {
+
+/// An extent: a length known when a kernel is launched, or, where a tile covers the whole axis, when it is compiled.
+struct Extent {
+  std::string name;
+  Location where;
+};
+
+/// A run-time f32 parameter, such as the softmax scale.
+struct Scalar {
+  std::string name;
+  /// Over extents and earlier scalars, evaluated as reals; none: the caller must give a value.
+  std::optional<Expr> default_value;
+  Location where;
+};
+
+/// A tensor that the caller gives. `dims` are extents or integer expressions over extents, outermost first.
+struct Input {
+  std::string name;
+  std::vector<Expr> dims;
+  /// Empty: the data type that the request names (--dtype), the same for all such inputs.
+  std::optional<ScalarType> dtype;
+  Location where;
+};
+
+/// name[indices] = value where predicate. An element whose predicate is false is absent: the identity of every
+/// reduction that reads it, and an expression that reads an absent element is itself absent.
+struct Func {
+  std::string name;
+  std::vector<std::string> indices;
+  Expr value;
+  std::optional<Expr> where_predicate;
+  Location where;
+};
+
+/// What to compute, with no word on how. The same value comes from YAML (parse_algorithm) and from the C++ API.
+struct Algorithm {
+  std::string name;
+  std::vector<Extent> extents;
+  std::vector<Scalar> scalars;
+  std::vector<Input> inputs;
+  /// In order; a definition reads inputs and earlier definitions only.
+  std::vector<Func> define;
+  std::vector<std::string> outputs;
+  /// Extents used when a request names none.
+  std::map<std::string, std::int64_t> sizes;
+  /// Extent of an axis that no read shows, such as one used only through j/16; optional in files (`axes: {j: Sk}`).
+  std::map<std::string, Expr> axes;
+  Location where;
+
+  const Extent* find_extent(const std::string& name) const;
+  const Scalar* find_scalar(const std::string& name) const;
+  const Input* find_input(const std::string& name) const;
+  const Func* find_func(const std::string& name) const;
+};
+
+/// Equal up to places.
+bool equal(const Algorithm& a, const Algorithm& b);
+
+/// The extent of every axis of every definition: the extent that the axis indexes directly in some read, or what `axes`
+/// says. All problems are collected into `errors` ("axis d is D in Q and Dv in V").
+std::map<std::string, Expr> infer_axis_extents(const Algorithm& algorithm, Diagnostics& errors);
+
+/// Refuses an algorithm that means nothing: unknown and unused names, wrong numbers of indices, axes without an extent,
+/// cyclic or repeated definitions, non-integer indices, outputs that don't exist. Throws UserError with all problems.
+void check_algorithm(const Algorithm& algorithm);
+
+/// Shape of a defined function, in extents, outermost first.
+std::vector<Expr> shape_of(const Algorithm& algorithm, const std::string& func);
+
+/// Reads an algorithm from YAML text. `file` is used in messages. Throws UserError with all problems of the text.
+Algorithm parse_algorithm(const std::string& text, const std::string& file);
+/// Reads one expression, such as "sum(d, Q[b,h,i,d] * K[b,h,j,d]) * scale". `in_index`: `/` is the division of
+/// integers. Line and column of the text's first character are given by `at`.
+Expr parse_expr(const std::string& text, const Location& at, bool in_index = false);
+/// Reads "S[b,h,i,j] = expr where predicate".
+Func parse_definition(const std::string& text, const Location& at);
+
+/// YAML that parses to an equal algorithm.
+std::string print_algorithm(const Algorithm& algorithm);
+/// The definitions as mathematics, one a line.
+std::string print_mathematics(const Algorithm& algorithm);
+
+}  // namespace astatide

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/algorithm/algorithm.h"
+
+namespace astatide {
+
+/// A dense row-major tensor of doubles, for the evaluator.
+struct DoubleTensor {
+  std::vector<std::int64_t> shape;
+  std::vector<double> values;
+};
+
+/// Values for one evaluation: every extent, the scalars that differ from their defaults, every input.
+struct Arguments {
+  std::map<std::string, std::int64_t> extents;
+  std::map<std::string, double> scalars;
+  std::map<std::string, DoubleTensor> inputs;
+};
+
+/// Evaluates the outputs of any algorithm in double precision, straight from its meaning: the oracle of all tests. An
+/// output element that is absent (its own predicate is false) is 0. Reductions over nothing give their unit. Slow: time
+/// and memory grow with the product of all extents; throws UserError where a definition has more than 2^31 elements.
+std::map<std::string, DoubleTensor> evaluate(const Algorithm& algorithm, const Arguments& arguments);
+
+/// Scalars with defaults filled in. Throws UserError where one is missing or not finite.
+std::map<std::string, double> resolve_scalars(const Algorithm& algorithm,
+                                              const std::map<std::string, std::int64_t>& extents,
+                                              const std::map<std::string, double>& given);
+
+}  // namespace astatide

@@ -1,0 +1,150 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "compiler/algorithm/algorithm.h"
+#include "compiler/schedule/target.h"
+#include "compiler/support/diagnostic.h"
+
+namespace astatide {
+
+/// Where a tile or a tensor lives.
+enum class Space : std::uint8_t { global, shared, register_file };
+std::string_view name_of(Space space);
+
+/// Loops are named after the axis: "i" is the axis itself (an untiled axis, or one grid step each), "i.o" the loop over
+/// its tiles.
+using LoopName = std::string;
+
+using AxisNumbers = std::vector<std::pair<std::string, std::int64_t>>;  // {i: 64, j: 64}, in the order written
+using DirectiveValue =
+    std::variant<bool, std::int64_t, std::string, std::vector<std::string>, std::vector<std::int64_t>, AxisNumbers>;
+
+enum class DirectiveKind : std::uint8_t {
+  tile,           // of a root definition: {axis: size}; axes not named are whole
+  reorder,        // of a root definition: its loops, outermost first
+  gpu_blocks,     // of a root definition: loops spread over the blocks of the grid, fastest first
+  parallel,       // the same for the CPU: loops spread over cores
+  threads,        // of a root definition: [rows, columns] of the threads of a block
+  compute_at,     // of a definition: the loop of its consumer at which its tile is computed
+  compute_root,   // of a definition: a kernel of its own, the whole in global memory
+  store_in,       // of a definition or a staged input: shared or register (global with compute_root)
+  stage_at,       // of an input: the loop at which its tile is copied
+  ring_buffer,    // of a staged input: number of slots
+  vectorize,      // of a staged input: elements a load; of a root definition on the CPU: lanes
+  unroll,         // of a definition: {axis: factor}
+  align_storage,  // of a definition or staged input in shared memory: {axis: multiple}, pads the extent of the axis in
+                  // storage
+};
+
+struct Directive {
+  DirectiveKind kind;
+  DirectiveValue value;
+  Location where;
+};
+
+/// The directives of one name: a definition or an input of the algorithm. Typed accessors give what is written, or the
+/// default.
+struct Placement {
+  std::string name;
+  std::vector<Directive> directives;
+  Location where;
+
+  const Directive* find(DirectiveKind kind) const;
+  std::optional<std::int64_t> tile_of(const std::string& axis) const;
+  AxisNumbers tile() const;
+  std::vector<LoopName> reorder() const;
+  /// gpu_blocks or parallel, whichever is written.
+  std::vector<LoopName> blocks() const;
+  std::optional<std::pair<int, int>> threads() const;
+  std::optional<LoopName> compute_at() const;
+  bool compute_root() const;
+  std::optional<Space> store_in() const;
+  std::optional<LoopName> stage_at() const;
+  int ring_buffer() const;  // default 1
+  std::optional<int> vectorize() const;
+  std::optional<int> unroll_of(const std::string& axis) const;
+  std::optional<int> align_storage_of(const std::string& axis) const;
+};
+
+enum class RewriteMode : std::uint8_t { none, online };
+
+/// How to compute. The same value comes from YAML (parse_schedule) and from the C++ API (ScheduleBuilder).
+struct Schedule {
+  std::string name;  // file name without folder and extension, or as given to the builder; not part of equality
+  std::string target = "sm_80";
+  RewriteMode rewrite = RewriteMode::online;
+  /// Largest run-time value of an extent, {Sk: 1024}: launches beyond it are refused.
+  std::vector<std::pair<std::string, std::int64_t>> bound;
+  std::vector<Placement> placements;       // in the order written
+  std::map<std::string, Location> places;  // of top-level keys
+  Location where;
+
+  const Placement* find(const std::string& name) const;
+  std::optional<std::int64_t> bound_of(const std::string& extent) const;
+};
+
+/// Equal up to places and name.
+bool equal(const Schedule& a, const Schedule& b);
+
+/// Reads a schedule from YAML text; `file` is used in messages. Knows nothing of the algorithm. Throws UserError with
+/// all problems.
+Schedule parse_schedule(const std::string& text, const std::string& file);
+/// YAML that parses to an equal schedule.
+std::string print_schedule(const Schedule& schedule);
+/// The C++ text that builds an equal schedule.
+std::string print_schedule_as_cpp(const Schedule& schedule);
+
+/// Refuses a schedule that is illegal for this algorithm on this target: unknown names and axes, placements inside
+/// loops that their consumers don't have (with the legal ones), sizes that hardware can't do, directives that would
+/// have no effect. `sizes` holds the extents known at compile time (those of axes that no loop tiles, and any others).
+/// Throws UserError with all problems.
+void check_legal(const Schedule& schedule, const Algorithm& algorithm, const Target& target,
+                 const std::map<std::string, std::int64_t>& sizes);
+
+class PlacementBuilder {
+ public:
+  explicit PlacementBuilder(std::string name) { placement_.name = std::move(name); }
+  PlacementBuilder& tile(AxisNumbers sizes);
+  PlacementBuilder& reorder(std::vector<LoopName> loops);
+  PlacementBuilder& gpu_blocks(std::vector<LoopName> loops);
+  PlacementBuilder& parallel(std::vector<LoopName> loops);
+  PlacementBuilder& threads(int rows, int columns);
+  PlacementBuilder& compute_at(LoopName loop);
+  PlacementBuilder& compute_root();
+  PlacementBuilder& store_in(Space space);
+  PlacementBuilder& stage_at(LoopName loop);
+  PlacementBuilder& ring_buffer(int slots);
+  PlacementBuilder& vectorize(int elements);
+  PlacementBuilder& unroll(AxisNumbers factors);
+  PlacementBuilder& align_storage(AxisNumbers multiples);
+  const Placement& placement() const { return placement_; }
+
+ private:
+  PlacementBuilder& set(DirectiveKind kind, DirectiveValue value);
+  Placement placement_;
+};
+
+/// Schedule s = ScheduleBuilder("sm_80").rewrite(RewriteMode::online)
+///                  .place(PlacementBuilder("O").tile({{"i", 64}, {"j", 64}}).gpu_blocks({"i.o", "h", "b"}).threads(16,
+///                  16)) .place(PlacementBuilder("K").stage_at("j.o").store_in(Space::shared)).build();
+class ScheduleBuilder {
+ public:
+  explicit ScheduleBuilder(std::string target) { schedule_.target = std::move(target); }
+  ScheduleBuilder& name(std::string name);
+  ScheduleBuilder& rewrite(RewriteMode mode);
+  ScheduleBuilder& bound(const std::string& extent, std::int64_t value);
+  ScheduleBuilder& place(const PlacementBuilder& placement);
+  Schedule build() const { return schedule_; }
+
+ private:
+  Schedule schedule_;
+};
+
+}  // namespace astatide

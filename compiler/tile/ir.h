@@ -1,0 +1,370 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "compiler/algorithm/expr.h"
+#include "compiler/schedule/schedule.h"
+#include "compiler/support/scalar_type.h"
+
+// The tile program: kernels over tile axes, memory declarations, loops, and instructions on whole tiles.
+//
+//   program  = tensor* kernel+                                   in launch order; scratch tensors join them
+//   tensor   = ("input" | "output" | "scratch") NAME ":" TYPE "[" int,* "]"
+//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int),* ")" ["threads" N "x" N] stage* mem* block
+//   stage    = "stage" TENSOR "at" VAR "in" SPACE ["ring" N] ["vector" N] ["align" AXIS N]     until stage_tiles
+//   mem      = NAME ":" TYPE "[" (AXIS ":" N),* "]" "in" SPACE ["ring" N] ["layout" LAYOUT] ["partial" OP] ["alias"
+//   NAME] LAYOUT   = rows [pitch N] | thread_grid<..> | rows of thread_grid<..> block    = "{" stmt* "}" stmt     =
+//   "for" VAR "in" int ".." int ["descending"] (serial | unrolled | once) block
+//            | "if" int "uniform" (warp | block) ["cold"] block
+//            | "role" NAME "x" N ["registers" N] block
+//            | "let" VAR "=" int
+//            | instr
+//   instr    = "fill" T "=" scalar
+//            | "map" T ["cols" a..b] "=" expr ["where" expr and ..] ["absent" scalar] ["at" coord,*]
+//            | "row_reduce" T ("=" | "op=") OP T' ["cols" a..b]
+//            | "all_reduce" T OP                                   share of a lane -> whole
+//            | "vote" FLAG "= any" expr
+//            | "mma" D ("=" | "+=") operand "*" operand ["by" fma | mma_sync | wgmma] ["->" TOKEN]
+//            | "copy" operand "<-" operand "via" (vector | cp_async | tma | ldmatrix | load | store) ["->" TOKEN]
+//            | "await" TOKEN
+//            | "advance" (R "to" OP "(" R "," C ")"),+ "moving" (T "by" expr),*       only until relax_rescale
+//            | "reserve" T | "acquire" T | "release" T             one slot of a ring
+//            | "sync"                                              all threads of the role
+//   operand  = T | view;   view = TENSOR "[" expr,* "]" "at" coord,* ["absent" scalar]
+//   coord    = AXIS "=" int ["<" int]                              coordinate of a tile axis: origin + offset, and its
+//   limit int      = integer expression over loop variables, lets and extents
+//
+// Meaning: TILE_IR.md section 2 of the design. A tile is a value with named axes; a statement reads and writes whole
+// tiles. Two statements conflict if one writes what the other reads or writes: every pass is legal by that one relation
+// and by the affine analysis of `where`. The program names tiles, recurrences and hardware units, nothing else.
+
+namespace astatide::tile {
+
+using TileName = std::string;
+
+// ---------------------------------------------------------------- storage
+
+struct Dim {
+  std::string axis;
+  int extent = 0;  // of one tile
+
+  friend bool operator==(const Dim&, const Dim&) = default;
+};
+
+/// Row-major in memory, the last axis contiguous; `pitch` elements from row to row (0: dense).
+struct Rows {
+  int pitch = 0;
+  friend bool operator==(const Rows&, const Rows&) = default;
+};
+
+/// A fragment in registers of rows x columns threads, dealt out in vectors: thread (y, x) holds the elements (r, c)
+/// with (r / row_vector) % rows == y and (c / column_vector) % columns == x. Which thread holds what is data; see
+/// cuda/fragment.h. Families of tensor-core fragments become further alternatives.
+struct ThreadGrid {
+  int rows = 1, columns = 1;
+  int row_vector = 1, column_vector = 1;
+  friend bool operator==(const ThreadGrid&, const ThreadGrid&) = default;
+};
+
+/// One number for each row of a fragment, held by every thread that holds an element of that row.
+struct RowsOf {
+  ThreadGrid grid;
+  friend bool operator==(const RowsOf&, const RowsOf&) = default;
+};
+
+using Layout = std::variant<std::monostate, Rows, ThreadGrid, RowsOf>;  // monostate: not chosen yet
+
+/// A tile in shared memory or in registers.
+struct Mem {
+  TileName name;
+  ScalarType type = ScalarType::f32;
+  std::vector<Dim> dims;
+  Space space = Space::register_file;
+  int ring = 1;
+  Layout layout;
+  /// Each lane holds a share; set between row_reduce and all_reduce.
+  std::optional<Reduction> partial;
+  /// Shares the storage of this tile, whose value is dead by then; set by plan_memory.
+  TileName alias;
+  /// Multiples that a schedule asks for (align_storage), by axis.
+  AxisNumbers align;
+  /// Byte offset in shared memory, -1 until plan_memory.
+  std::int64_t offset = -1;
+
+  int extent_of(const std::string& axis) const;  // 1 where the tile has no such axis
+  bool has_axis(const std::string& axis) const;
+  std::int64_t element_count() const;
+};
+
+struct Tensor {
+  enum class Role : std::uint8_t { input, output, scratch };
+  std::string name;
+  ScalarType type = ScalarType::f32;
+  std::vector<Expr> dims;  // over extents, outermost first
+  Role role = Role::input;
+};
+
+// ---------------------------------------------------------------- operands
+
+/// The global coordinates that a tile axis runs over: origin, origin + 1, ... Elements at or beyond `limit` are absent.
+struct Coordinate {
+  std::string axis;
+  Expr origin;
+  std::optional<Expr> limit;
+
+  friend bool operator==(const Coordinate&, const Coordinate&) = default;
+};
+
+/// A tile of a tensor in global memory: element (axis coordinates) of the tile is tensor[indices], indices being
+/// expressions over the coordinates, loop variables, lets and extents. As a source an element beyond a limit is
+/// `absent`; as a destination it is not stored.
+struct View {
+  std::string tensor;
+  std::vector<Expr> indices;
+  std::vector<Coordinate> at;
+  double absent = 0;
+
+  friend bool operator==(const View&, const View&) = default;
+};
+
+using Operand = std::variant<TileName, View>;
+
+/// The slice of a tile in shared memory that an i.o-wide strip holds for one j tile: TILE[axis = origin ..].
+/// Strips are tiles with one axis as long as a `bound`; a copy between a tile and a strip names the origin in it.
+struct Strip {
+  TileName tile;
+  std::vector<Coordinate> at;
+  double absent = 0;
+
+  friend bool operator==(const Strip&, const Strip&) = default;
+};
+
+using CopyOperand = std::variant<TileName, View, Strip>;
+
+enum class Family : std::uint8_t { unset, fma, mma_sync, wgmma };
+enum class Via : std::uint8_t { unset, vector, cp_async, tma, ldmatrix, load, store };
+std::string_view name_of(Family family);
+std::string_view name_of(Via via);
+
+/// Columns a..b of a tile's last axis, where a statement works on a part.
+struct Columns {
+  int begin = 0, end = 0;
+  friend bool operator==(const Columns&, const Columns&) = default;
+};
+
+// ---------------------------------------------------------------- statements
+
+struct Stmt;
+using Block = std::vector<Stmt>;
+
+struct For {
+  enum class Kind : std::uint8_t { serial, unrolled, once };
+  std::string var;
+  Expr begin, end;
+  Kind kind = Kind::serial;
+  bool descending = false;
+  Block body;
+  std::string note;  // "full", "partial": for people
+};
+
+struct If {
+  enum class Uniform : std::uint8_t { warp, block };
+  Expr condition;  // a flag of a vote, or an integer predicate
+  Uniform uniform = Uniform::block;
+  bool cold = false;
+  Block body;
+};
+
+struct Role {
+  std::string name;
+  int count = 1;
+  int registers = 0;
+  Block body;
+};
+
+struct Let {
+  std::string name;
+  Expr value;
+};
+
+struct Fill {
+  TileName dst;
+  double value = 0;
+};
+
+/// dst = value, element by element. Variables of `value` are tiles (a tile with fewer axes is broadcast), coordinates
+/// of `at`, loop variables, lets, extents and scalars; reads are of global tensors and happen only at coordinates
+/// within their limits (0 elsewhere). Where a predicate is false, or a coordinate is beyond its limit, the element is
+/// `absent`, if that is set.
+struct Map {
+  TileName dst;
+  std::optional<Columns> columns;
+  Expr value;
+  std::vector<Expr> where_predicates;
+  std::optional<double> absent;
+  std::vector<Coordinate> at;
+};
+
+/// dst = op over the axes of src that dst has not; with `accumulate`, dst = op(dst, that). Leaves dst partial until
+/// all_reduce.
+struct RowReduce {
+  TileName dst;
+  Reduction op = Reduction::sum;
+  TileName src;
+  bool accumulate = false;
+  std::optional<Columns> columns;
+};
+struct AllReduce {
+  TileName tile;
+  Reduction op = Reduction::sum;
+};
+struct Vote {
+  std::string flag;
+  Expr condition;
+};
+
+/// dst (+)= lhs * rhs, summed over the one axis that both have and dst has not.
+struct Mma {
+  TileName dst;
+  bool accumulate = false;
+  Operand lhs, rhs;
+  Family by = Family::unset;
+  std::string token;
+  int unroll = 0;  // of the contracted axis; 0: the emitter's choice
+};
+
+struct Copy {
+  CopyOperand dst, src;
+  Via via = Via::unset;
+  std::string token;
+  int vector = 0;
+};
+struct Await {
+  std::string token;
+};
+
+/// For all updates at once: new = op(tile, candidate); then every moved tile becomes its expression, over old values
+/// (by name) and new ones (new_value_name of rewrite/recurrence.h); then the updated tiles become new.
+struct Advance {
+  struct Update {
+    TileName tile;
+    Reduction op = Reduction::max;
+    TileName candidate;
+  };
+  struct Move {
+    TileName tile;
+    Expr by;
+  };
+  std::vector<Update> updates;
+  std::vector<Move> moving;
+};
+
+struct Reserve {
+  TileName tile;
+};
+struct Acquire {
+  TileName tile;
+};
+struct Release {
+  TileName tile;
+};
+struct Sync {};
+
+struct Stmt {
+  std::variant<For, If, Role, Let, Fill, Map, RowReduce, AllReduce, Vote, Mma, Copy, Await, Advance, Reserve, Acquire,
+               Release, Sync>
+      node;
+};
+
+// ---------------------------------------------------------------- kernels
+
+/// A request to copy a tensor's tiles at a loop; consumed by stage_tiles.
+struct Staging {
+  std::string tensor;
+  std::string at;  // a loop variable, or the innermost tile axis: the top of the kernel's body
+  Space space = Space::shared;
+  int ring = 1;
+  int vector = 0;  // elements a load; 0: the widest that fits
+  AxisNumbers align;
+};
+
+/// One step of the grid along an axis: the variable takes 0 .. count-1.
+struct TileAxis {
+  std::string var;
+  Expr count;
+};
+
+struct Kernel {
+  std::string name;
+  std::vector<TileAxis> tiles;              // fastest varying first
+  int thread_rows = 0, thread_columns = 0;  // of a block; 0: not given (CPU)
+  int vector_lanes = 0;                     // CPU; 0: the host's width
+  std::vector<Staging> stagings;
+  std::vector<Mem> mems;
+  Block body;                      // for one output tile
+  std::int64_t shared_bytes = -1;  // set by plan_memory
+
+  int threads() const { return thread_rows * thread_columns; }
+  const Mem* find(const TileName& name) const;
+  Mem* find(const TileName& name);
+};
+
+struct Program {
+  std::string name;
+  std::vector<std::string> extents;            // run-time extents, in the algorithm's order
+  std::map<std::string, std::int64_t> known;   // extents that are fixed at compile time (D, Dv)
+  std::map<std::string, std::int64_t> bounds;  // largest run-time value that a launch may have
+  std::vector<std::string> scalars;
+  std::vector<Tensor> tensors;
+  std::vector<Kernel> kernels;
+
+  const Tensor* find_tensor(const std::string& name) const;
+};
+
+// ---------------------------------------------------------------- analyses (ir.cpp)
+
+/// Names of tiles, flags, tensors, lets and tokens that a statement reads and writes, nested blocks included. A view
+/// counts as its tensor.
+struct Effects {
+  std::vector<std::string> reads, writes;
+};
+Effects effects_of(const Stmt& stmt);
+bool conflict(const Stmt& a, const Stmt& b);
+
+/// Calls f on every statement, outer before inner.
+void walk(const Block& block, const std::function<void(const Stmt&)>& f);
+/// Rebuilds inside out: f gets each block after the blocks nested in it.
+Block transform_blocks(const Block& block, const std::function<Block(Block)>& f);
+/// Replaces variables in every expression and origin of a block (loop variables, lets).
+Block substitute(const Block& block, const std::map<std::string, Expr>& values);
+/// Every expression of a statement itself, nested blocks not included.
+std::vector<Expr> expressions_of(const Stmt& stmt);
+std::size_t statement_count(const Program& program);
+
+/// A parameter of a kernel as both backends pass it, in order: for each tensor that it touches a pointer and one stride
+/// a dimension (in elements, 64 bits), then the extents (i32), then the scalars (f32).
+struct Parameter {
+  enum class Kind : std::uint8_t { pointer, stride, extent, scalar };
+  Kind kind = Kind::pointer;
+  std::string name;  // of the tensor, extent or scalar
+  int dim = 0;       // of a stride
+};
+std::vector<Parameter> parameters_of(const Program& program, const Kernel& kernel);
+
+/// The program as text, in the grammar above.
+std::string print(const Program& program);
+std::string print(const Kernel& kernel);
+std::string print(const Stmt& stmt, int indent = 0);
+
+/// Checks the rules of the header and of TILE_IR.md section 3; throws InternalError naming the pass, the kernel and the
+/// statement.
+void verify(const Program& program, std::string_view after_pass);
+
+}  // namespace astatide::tile
