@@ -1,0 +1,71 @@
+# astatide_fuzz_tests(DIRECTORY folder SOURCES files…)
+#
+# Each .cpp file of the folder is a libFuzzer target with the corpus folder/corpus/<name>/, and a ctest entry of the label
+# `fuzz` that runs it for ASTATIDE_FUZZ_SECONDS. libFuzzer comes with clang only, while the build uses any compiler: so
+# the readers' sources are compiled once more here, by clang with coverage and sanitizers.
+set(ASTATIDE_FUZZ_SECONDS 60 CACHE STRING "How long ctest runs each fuzz target")
+
+function(astatide_fuzz_tests)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "DIRECTORY" "SOURCES")
+  file(GLOB targets CONFIGURE_DEPENDS "${arg_DIRECTORY}/*.cpp")
+  if(NOT targets)
+    return()
+  endif()
+  find_program(ASTATIDE_FUZZ_CLANG NAMES clang++-14 clang++ clang++-19 clang++-18)
+  find_program(ASTATIDE_FUZZ_AR NAMES ar)
+  if(NOT ASTATIDE_FUZZ_CLANG)
+    message(STATUS "No clang++: the fuzz targets are not built")
+    return()
+  endif()
+
+  set(flags -std=c++20 -O1 -g1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+    -fno-omit-frame-pointer "-I${PROJECT_SOURCE_DIR}" "-I${PROJECT_BINARY_DIR}/include")
+  set(objects "")
+  foreach(source IN LISTS arg_SOURCES targets)
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE relative)
+    string(REPLACE "../" "" relative "${relative}")
+    set(object "${PROJECT_BINARY_DIR}/fuzz/${relative}.o")
+    cmake_path(GET object PARENT_PATH object_dir)
+    file(MAKE_DIRECTORY "${object_dir}")
+    add_custom_command(OUTPUT "${object}"
+      COMMAND ${ASTATIDE_CCACHE} "${ASTATIDE_FUZZ_CLANG}" ${flags} -MD -MF "${object}.d" -c "${source}" -o "${object}"
+      DEPENDS "${source}" DEPFILE "${object}.d" COMMENT "Compiling ${relative} for fuzzing" VERBATIM)
+    if(NOT source IN_LIST targets)
+      list(APPEND objects "${object}")
+    endif()
+  endforeach()
+
+  # An archive, so that a target links only what it reads with.
+  set(archive "${PROJECT_BINARY_DIR}/fuzz/libastatide_fuzzed.a")
+  add_custom_command(OUTPUT "${archive}"
+    COMMAND "${CMAKE_COMMAND}" -E rm -f "${archive}"
+    COMMAND "${ASTATIDE_FUZZ_AR}" rcs "${archive}" ${objects}
+    DEPENDS ${objects} COMMENT "Archiving the readers for fuzzing" VERBATIM)
+
+  set(programs "")
+  foreach(source IN LISTS targets)
+    cmake_path(GET source STEM name)
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE relative)
+    set(object "${PROJECT_BINARY_DIR}/fuzz/${relative}.o")
+    set(program "${PROJECT_BINARY_DIR}/bin/fuzz_${name}")
+    add_custom_command(OUTPUT "${program}"
+      COMMAND "${ASTATIDE_FUZZ_CLANG}" -fsanitize=fuzzer,address,undefined "${object}" "${archive}"
+        -lyaml-cpp -lfmt -ldl -lpthread -o "${program}"
+      DEPENDS "${object}" "${archive}" COMMENT "Linking fuzz_${name}" VERBATIM)
+    list(APPEND programs "${program}")
+
+    set(found "${PROJECT_BINARY_DIR}/fuzz/found/${name}")
+    file(MAKE_DIRECTORY "${found}" "${PROJECT_BINARY_DIR}/bin")
+    # libFuzzer adds what it finds to the first folder and only reads the second.
+    set(corpus "${arg_DIRECTORY}/corpus/${name}")
+    if(NOT IS_DIRECTORY "${corpus}")
+      message(FATAL_ERROR "The fuzz target ${relative} has no corpus in ${corpus}")
+    endif()
+    add_test(NAME fuzz.${name} COMMAND "${program}"
+      -max_total_time=${ASTATIDE_FUZZ_SECONDS} -rss_limit_mb=2048 -timeout=20 -print_final_stats=1 -verbosity=0
+      -artifact_prefix=${found}/ "${found}" "${corpus}")
+    math(EXPR limit "${ASTATIDE_FUZZ_SECONDS} + 120")
+    set_tests_properties(fuzz.${name} PROPERTIES LABELS fuzz TIMEOUT ${limit})
+  endforeach()
+  add_custom_target(astatide_fuzz_programs ALL DEPENDS ${programs})
+endfunction()
