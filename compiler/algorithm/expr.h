@@ -118,6 +118,8 @@ class Expr {
   int column() const { return data_->column; }
   /// Number of nodes counted as a tree, saturating: bounds what a printer or an emitter would write.
   std::uint32_t tree_size() const { return data_->tree_size; }
+  /// Identity of the shared node, as a key of memo tables: equal ids mean equal expressions, not the reverse.
+  const void* id() const { return data_.get(); }
 
   template <class T>
   const T* as() const {
@@ -173,9 +175,10 @@ Expr absorb(const Expr& factor, const Expr& other);
 std::vector<Expr> children(const Expr& e);
 /// The same node over other operands (as many as children() gives); keeps the place.
 Expr with_children(const Expr& e, std::vector<Expr> operands);
-/// Rewrites bottom up; `f` returns the replacement, or its argument unchanged.
+/// Rewrites bottom up; `f` returns the replacement, or its argument unchanged. Shared nodes are rewritten once.
 Expr transform(const Expr& e, const std::function<Expr(const Expr&)>& f);
-/// Replaces free variables; an axis bound by a reduction inside is left alone.
+/// Replaces free variables; an axis bound by a reduction inside is left alone, and renamed (j becomes j_1) where a
+/// value put in would be captured by it. The axis of a softmax is free: its value depends on it.
 Expr substitute(const Expr& e, const std::map<std::string, Expr>& values);
 /// Calls `f` on every node, operands first.
 void visit(const Expr& e, const std::function<void(const Expr&)>& f);
