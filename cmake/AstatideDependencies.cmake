@@ -61,4 +61,6 @@ if(ASTATIDE_SANITIZE)
   target_compile_options(astatide_options INTERFACE
     -fsanitize=${ASTATIDE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(astatide_options INTERFACE -fsanitize=${ASTATIDE_SANITIZE})
+  # With sanitizers g++ warns of uninitialized values inside the standard library that are none.
+  target_compile_options(astatide_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 endif()

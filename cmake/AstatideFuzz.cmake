@@ -65,7 +65,8 @@ function(astatide_fuzz_tests)
       -max_total_time=${ASTATIDE_FUZZ_SECONDS} -rss_limit_mb=2048 -timeout=20 -print_final_stats=1 -verbosity=0
       -artifact_prefix=${found}/ "${found}" "${corpus}")
     math(EXPR limit "${ASTATIDE_FUZZ_SECONDS} + 120")
-    set_tests_properties(fuzz.${name} PROPERTIES LABELS fuzz TIMEOUT ${limit})
+    # The costliest start first, so that they run beside the rest.
+    set_tests_properties(fuzz.${name} PROPERTIES LABELS fuzz TIMEOUT ${limit} COST 1000)
   endforeach()
   add_custom_target(astatide_fuzz_programs ALL DEPENDS ${programs})
 endfunction()
