@@ -1,0 +1,64 @@
+#include "compiler/schedule/schedule.h"
+
+namespace astatide {
+
+PlacementBuilder& PlacementBuilder::set(DirectiveKind kind, DirectiveValue value) {
+  placement_.directives.push_back({kind, std::move(value), {}});
+  return *this;
+}
+
+PlacementBuilder& PlacementBuilder::tile(AxisNumbers sizes) { return set(DirectiveKind::tile, std::move(sizes)); }
+PlacementBuilder& PlacementBuilder::reorder(std::vector<LoopName> loops) {
+  return set(DirectiveKind::reorder, std::move(loops));
+}
+PlacementBuilder& PlacementBuilder::gpu_blocks(std::vector<LoopName> loops) {
+  return set(DirectiveKind::gpu_blocks, std::move(loops));
+}
+PlacementBuilder& PlacementBuilder::parallel(std::vector<LoopName> loops) {
+  return set(DirectiveKind::parallel, std::move(loops));
+}
+PlacementBuilder& PlacementBuilder::threads(int rows, int columns) {
+  return set(DirectiveKind::threads, std::vector<std::int64_t>{rows, columns});
+}
+PlacementBuilder& PlacementBuilder::compute_at(LoopName loop) {
+  return set(DirectiveKind::compute_at, std::move(loop));
+}
+PlacementBuilder& PlacementBuilder::compute_root() { return set(DirectiveKind::compute_root, true); }
+PlacementBuilder& PlacementBuilder::store_in(Space space) {
+  return set(DirectiveKind::store_in, std::string(name_of(space)));
+}
+PlacementBuilder& PlacementBuilder::stage_at(LoopName loop) { return set(DirectiveKind::stage_at, std::move(loop)); }
+PlacementBuilder& PlacementBuilder::ring_buffer(int slots) {
+  return set(DirectiveKind::ring_buffer, std::int64_t{slots});
+}
+PlacementBuilder& PlacementBuilder::vectorize(int elements) {
+  return set(DirectiveKind::vectorize, std::int64_t{elements});
+}
+PlacementBuilder& PlacementBuilder::unroll(AxisNumbers factors) {
+  return set(DirectiveKind::unroll, std::move(factors));
+}
+PlacementBuilder& PlacementBuilder::align_storage(AxisNumbers multiples) {
+  return set(DirectiveKind::align_storage, std::move(multiples));
+}
+
+ScheduleBuilder& ScheduleBuilder::name(std::string name) {
+  schedule_.name = std::move(name);
+  return *this;
+}
+
+ScheduleBuilder& ScheduleBuilder::rewrite(RewriteMode mode) {
+  schedule_.rewrite = mode;
+  return *this;
+}
+
+ScheduleBuilder& ScheduleBuilder::bound(const std::string& extent, std::int64_t value) {
+  schedule_.bound.emplace_back(extent, value);
+  return *this;
+}
+
+ScheduleBuilder& ScheduleBuilder::place(const PlacementBuilder& placement) {
+  schedule_.placements.push_back(placement.placement());
+  return *this;
+}
+
+}  // namespace astatide

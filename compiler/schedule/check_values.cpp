@@ -1,0 +1,198 @@
+#include <algorithm>
+#include <set>
+
+#include "compiler/algorithm/names.h"
+#include "compiler/schedule/directives.h"
+
+namespace astatide {
+namespace {
+
+constexpr std::size_t kMostNames = 64;  // loops, axes or names in one list
+
+/// Why a word can't be a name here. `Null` is an identifier, but YAML reads it as nothing.
+std::string problem_with(const std::string& name) {
+  return name == "Null" ? "is an empty value in YAML" : problem_with_name(name);
+}
+
+std::string problem_with_loop(const LoopName& loop) {
+  const std::size_t dot = loop.find('.');
+  const std::string problem = problem_with(loop.substr(0, dot));
+  if (!problem.empty()) return problem;
+  if (dot == std::string::npos || loop.substr(dot) == ".o" || loop.substr(dot) == ".i") return "";
+  return "is not a loop: the loops of an axis i are i, or i.o over its tiles";
+}
+
+/// One value under check: what is said of it starts with "KEY of OWNER".
+struct Subject {
+  const DirectiveInfo& info;
+  std::string owner;
+  Location where;
+  Diagnostics& errors;
+
+  void error(const std::string& message, std::vector<std::string> notes = {}) const {
+    const std::string of = owner.empty() ? "" : " of " + quoted(owner);
+    errors.error(where, std::string(info.key) + of + ": " + message, std::move(notes));
+  }
+
+  void check_number(std::int64_t number, const std::string& what = "") const {
+    const std::string said = (what.empty() ? "" : quoted(what) + " is ") + std::to_string(number);
+    if (number < info.least || number > info.most) {
+      error(said + ", allowed are " + std::to_string(info.least) + " to " + std::to_string(info.most));
+    } else if (info.power_of_two && (number & (number - 1)) != 0) {
+      error(said + ", which is no power of two");
+    }
+  }
+
+  void check_count(std::size_t count) const {
+    if (count == 0) error("empty: it would have no effect");
+    if (count > kMostNames)
+      error(std::to_string(count) + " entries, at most " + std::to_string(kMostNames) + " are allowed");
+  }
+
+  template <class Names>
+  void check_distinct(const Names& names, std::string (*problem_with_name)(const std::string&)) const {
+    std::set<std::string> seen;
+    for (const std::string& name : names) {
+      const std::string problem = problem_with_name(name);
+      if (!problem.empty()) error(quoted(name) + " " + problem);
+      if (!seen.insert(name).second) error(quoted(name) + " occurs twice");
+    }
+  }
+};
+
+std::vector<std::string> first_of(const AxisNumbers& numbers) {
+  std::vector<std::string> names;
+  for (const auto& [name, number] : numbers) names.push_back(name);
+  return names;
+}
+
+void check_axis_numbers(const AxisNumbers& numbers, const Subject& subject) {
+  subject.check_count(numbers.size());
+  if (numbers.size() > kMostNames) return;
+  subject.check_distinct(first_of(numbers), problem_with);
+  for (const auto& [name, number] : numbers) subject.check_number(number, name);
+}
+
+void check_threads(const std::vector<std::int64_t>& numbers, const Subject& subject) {
+  if (numbers.size() != 2) {
+    subject.error(std::to_string(numbers.size()) + " numbers, wanted are " + describe_form(ValueForm::integer_pair));
+    return;
+  }
+  subject.check_number(numbers[0], "rows");
+  subject.check_number(numbers[1], "columns");
+}
+
+bool form_matches(const DirectiveValue& value, ValueForm form) {
+  switch (form) {
+    case ValueForm::flag:
+      return std::holds_alternative<bool>(value);
+    case ValueForm::integer:
+      return std::holds_alternative<std::int64_t>(value);
+    case ValueForm::integer_pair:
+      return std::holds_alternative<std::vector<std::int64_t>>(value);
+    case ValueForm::loop:
+    case ValueForm::space:
+      return std::holds_alternative<std::string>(value);
+    case ValueForm::loops:
+      return std::holds_alternative<std::vector<std::string>>(value);
+    case ValueForm::axis_numbers:
+      return std::holds_alternative<AxisNumbers>(value);
+    default:
+      return false;
+  }
+}
+
+std::vector<std::string> target_names() {
+  std::vector<std::string> names;
+  for (const Target& target : known_targets()) names.push_back(target.name);
+  return names;
+}
+
+}  // namespace
+
+void check_directive_value(const Directive& directive, const std::string& owner, Diagnostics& errors) {
+  const DirectiveInfo& info = directive_info(directive.kind);
+  const Subject subject{info, owner, directive.where, errors};
+  if (!form_matches(directive.value, info.form)) {
+    subject.error("wanted is " + describe_form(info.form));
+    return;
+  }
+  switch (info.form) {
+    case ValueForm::flag:
+      if (!std::get<bool>(directive.value)) subject.error("false would have no effect", {"leave the key out"});
+      break;
+    case ValueForm::integer:
+      subject.check_number(std::get<std::int64_t>(directive.value));
+      break;
+    case ValueForm::integer_pair:
+      check_threads(std::get<std::vector<std::int64_t>>(directive.value), subject);
+      break;
+    case ValueForm::loop:
+      subject.check_distinct(std::vector{std::get<std::string>(directive.value)}, problem_with_loop);
+      break;
+    case ValueForm::loops: {
+      const auto& loops = std::get<std::vector<std::string>>(directive.value);
+      subject.check_count(loops.size());
+      if (loops.size() <= kMostNames) subject.check_distinct(loops, problem_with_loop);
+      break;
+    }
+    case ValueForm::axis_numbers:
+      check_axis_numbers(std::get<AxisNumbers>(directive.value), subject);
+      break;
+    case ValueForm::space: {
+      const auto& word = std::get<std::string>(directive.value);
+      const std::string near = nearest_name(word, {"global", "shared", "register"});
+      if (word != "global" && word != "shared" && word != "register")
+        subject.error(quoted(word) + " is no place for a tile, wanted is " + describe_form(ValueForm::space),
+                      near.empty() ? std::vector<std::string>{} : std::vector{"did you mean " + near + "?"});
+      break;
+    }
+    default:
+      throw InternalError("a directive with the value of a top-level key");
+  }
+}
+
+void check_schedule_values(const Schedule& schedule, Diagnostics& errors) {
+  const auto place = [&](const std::string& key) {
+    const auto found = schedule.places.find(key);
+    return found == schedule.places.end() ? schedule.where : found->second;
+  };
+  if (find_target(schedule.target) == nullptr) {
+    const std::string near = nearest_name(schedule.target, target_names());
+    std::string known;
+    for (const std::string& name : target_names()) known += (known.empty() ? "known are " : ", ") + name;
+    std::vector<std::string> notes = {known};
+    if (!near.empty()) notes.insert(notes.begin(), "did you mean " + near + "?");
+    errors.error(place("target"), "unknown target " + quoted(schedule.target), notes);
+  }
+
+  const DirectiveInfo& bound = *find_directive("bound");
+  const Subject bounds{bound, "", place("bound"), errors};
+  if (!schedule.bound.empty() || schedule.places.count("bound") > 0) check_axis_numbers(schedule.bound, bounds);
+
+  if (schedule.placements.size() > kMostNames)
+    errors.error(schedule.where, std::to_string(schedule.placements.size()) + " names, at most " +
+                                     std::to_string(kMostNames) + " are allowed");
+  std::set<std::string> names;
+  for (const Placement& placement : schedule.placements) {
+    const DirectiveInfo* key = find_directive(placement.name);
+    const std::string problem = problem_with(placement.name);
+    if (!problem.empty()) {
+      errors.error(placement.where, quoted(placement.name) + " " + problem);
+    } else if (key != nullptr && (key->sites & kTopLevel) != 0) {
+      errors.error(placement.where, placement.name + " is a key of the top level and can't name a definition");
+    }
+    if (!names.insert(placement.name).second) errors.error(placement.where, quoted(placement.name) + " is given twice");
+    if (placement.directives.empty())
+      errors.error(placement.where, quoted(placement.name) + " has no directive: it would have no effect");
+    std::set<DirectiveKind> kinds;
+    for (const Directive& directive : placement.directives) {
+      if (!kinds.insert(directive.kind).second)
+        errors.error(directive.where, std::string(directive_info(directive.kind).key) + " of " +
+                                          quoted(placement.name) + " is given twice");
+      check_directive_value(directive, placement.name, errors);
+    }
+  }
+}
+
+}  // namespace astatide

@@ -1,0 +1,174 @@
+#include "compiler/schedule/directives.h"
+
+#include <algorithm>
+
+namespace astatide {
+namespace {
+
+std::vector<DirectiveInfo> make_table() {
+  using Kind = DirectiveKind;
+  using Form = ValueForm;
+  return {
+      {"target", std::nullopt, kTopLevel, Form::target, 0, 0, false,
+       "The least machine that the schedule needs: sm_80, sm_86, sm_89, sm_90a, sm_100, sm_120 or cpu. Shared memory, "
+       "threads and registers are checked against its facts before anything is compiled.",
+       "target: sm_86", "K: {stage_at: j.o, store_in: shared, ring_buffer: 3}    # 131072 bytes fit sm_80 (166912)",
+       "error: tiles need 131072 bytes of shared memory, sm_86 has 101376"},
+      {"rewrite", std::nullopt, kTopLevel, Form::rewrite, 0, 0, false,
+       "none: each reduction is a pass over its axis, one after the other. online (the default): the reductions become "
+       "one "
+       "recurrence that is carried over the tiles of the axis; how is derived by algebra. {online: {rescale: plain}} "
+       "says the "
+       "same in full.",
+       "rewrite: online", "for j: m = max(m, S[j])\nfor j: l += exp(S[j] - m)\nfor j: acc += exp(S[j] - m) * V[j]",
+       "for j.o:\n  m_new = max(m, max S[tile])\n  l = l * exp(m - m_new) + sum exp(S[tile] - m_new)\n"
+       "  acc = acc * exp(m - m_new) + exp(S[tile] - m_new) * V[tile];  m = m_new"},
+      {"bound", std::nullopt, kTopLevel, Form::extent_numbers, 1, std::int64_t{1} << 40, false,
+       "The largest value that an extent takes at run time. Storage for a whole row is sized by it, and a launch "
+       "beyond it is "
+       "refused.",
+       "bound: {Sk: 1024}", "S: f32[i 16, j Sk] in shared       # how much?",
+       "S: f32[i 16, j 1024] in shared     # 65536 bytes"},
+      {"tile", Kind::tile, kRootDefinition, Form::axis_numbers, 1, 1024, false,
+       "Splits the loop over an axis into a loop over tiles, named i.o, and the tile. Axes not named are whole in the "
+       "tile. "
+       "Edges are predicated: a tile need not divide the extent.",
+       "O: {tile: {i: 64, j: 64}}", "for i: for j: O[i] += P[i,j] * V[j]",
+       "for i.o: for j.o:\n  O[64 rows of i] += P[64 x 64] * V[64 rows of j]"},
+      {"reorder", Kind::reorder, kRootDefinition, Form::loops, 0, 0, false,
+       "The loops of the nest, outermost first. Left out: the loops of gpu_blocks or parallel, slowest first, then the "
+       "other "
+       "tiled loops in the order of tile.",
+       "O: {reorder: [b, h, j.o, i.o]}",
+       "for b: for h: for i.o: for j.o: step        # state of one i tile, in registers",
+       "for b: for h: for j.o: for i.o: step        # state of all i, in global memory"},
+      {"gpu_blocks", Kind::gpu_blocks, kRootDefinition, Form::loops, 0, 0, false,
+       "The outermost loops, spread over the blocks of the grid; the first varies fastest from block to block.",
+       "O: {gpu_blocks: [i.o, h, b]}", "for b: for h: for i.o: body",
+       "block n: i.o = n % tiles; h = n / tiles % H; b = n / tiles / H; body"},
+      {"parallel", Kind::parallel, kRootDefinition, Form::loops, 0, 0, false,
+       "The same for the CPU: the outermost loops, spread over the cores; the first varies fastest.",
+       "O: {parallel: [i.o, h, b]}", "for b: for h: for i.o: body", "cores take (i.o, h, b) from one queue: body"},
+      {"threads", Kind::threads, kRootDefinition, Form::integer_pair, 1, 1024, false,
+       "The threads of a block as [rows, columns] of a tile. Their product is a multiple of 32; columns is 1, 2, 4, 8, "
+       "16 or "
+       "32, so that the threads of one row lie in one warp and reduce it by shuffles.",
+       "O: {threads: [16, 16]}", "S[64 x 64]                # by one thread",
+       "S[64 x 64]                # 256 threads, each 4 x 4 elements"},
+      {"compute_at", Kind::compute_at, kInnerDefinition, Form::loop, 0, 0, false,
+       "Computes a tile of the definition inside that loop of the definition that reads it: the loop over tiles i.o, "
+       "or h for "
+       "an axis without tiles.",
+       "S: {compute_at: j.o}", "for i: for j: S[i,j] = ...\nfor i: for j: O[i] += f(S[i,j])",
+       "for i.o: for j.o:\n  S[64 x 64] = ...\n  O[64] += f(S[64 x 64])"},
+      {"compute_root", Kind::compute_root, kRootDefinition, Form::flag, 1, 1, false,
+       "Gives the definition a kernel of its own, with its own tile, blocks and threads, and keeps the whole of it in "
+       "global "
+       "memory.",
+       "S: {compute_root: true, tile: {i: 64, j: 64}, gpu_blocks: [j.o, i.o, h, b], threads: [16, 16]}",
+       "kernel O: for i.o: for j.o: S tile; O += f(S tile)",
+       "kernel S: for i.o: for j.o: S[..] = ...   # global memory\nkernel O: for i.o: for j.o: O += f(S[..])"},
+      {"store_in", Kind::store_in, kRootDefinition | kInnerDefinition | kStagedInput, Form::space, 0, 0, false,
+       "Where the tile lives: shared or register (on the CPU: a workspace of the core, or vectors where they fit). "
+       "Operands of a "
+       "product that plain multiply-adds compute are read from shared memory. A definition at root lives in global "
+       "memory.",
+       "S: {compute_at: j.o, store_in: shared}", "S: f32[i 64, j 64] in register", "S: f32[i 64, j 64] in shared"},
+      {"stage_at", Kind::stage_at, kStagedInput, Form::loop, 0, 0, false,
+       "Copies the tile of an input that the loops inside read, once in each iteration of that loop.",
+       "K: {stage_at: j.o, store_in: shared}", "for j.o: S = Q * K[64 rows of j, from global memory]",
+       "for j.o:\n  copy K_tile <- K[64 rows of j]; sync\n  S = Q * K_tile"},
+      {"ring_buffer", Kind::ring_buffer, kStagedInput, Form::integer, 1, 8, false,
+       "Slots of a staged tile: the copy of the next tile runs while this one is read.",
+       "K: {stage_at: j.o, store_in: shared, ring_buffer: 2}",
+       "for j.o: copy K_tile <- K[j.o]; sync; S = Q * K_tile; sync",
+       "copy K_tile[0] <- K[0]\nfor j.o: copy K_tile[(j.o + 1) % 2] <- K[j.o + 1]; S = Q * K_tile[j.o % 2]; sync"},
+      {"vectorize", Kind::vectorize, kRootDefinition | kStagedInput, Form::integer, 1, 64, true,
+       "Of a staged input: elements that one load moves, 16 bytes at most; left out, the widest that strides allow. Of "
+       "a root "
+       "definition for the CPU: lanes of its vectors; left out, the host's width.",
+       "K: {stage_at: j.o, store_in: shared, vectorize: 4}", "for d: K_tile[j, d] = K[j, d]",
+       "for d in steps of 4: K_tile[j, d .. d+4] = K[j, d .. d+4]     # one 16-byte load"},
+      {"unroll", Kind::unroll, kRootDefinition | kInnerDefinition, Form::axis_numbers, 1, 64, false,
+       "Repeats the body of the innermost loop of a product, which runs over the axis that it sums.",
+       "S: {unroll: {d: 4}}", "for d: S += Q[d] * K[d]",
+       "for d in steps of 4: S += Q[d] * K[d]; S += Q[d+1] * K[d+1]; ..."},
+      {"align_storage", Kind::align_storage, kInnerDefinition | kStagedInput, Form::axis_numbers, 2, 4096, false,
+       "Pads the extent of an axis of a tile in shared memory to a multiple, to move rows to other banks.",
+       "K: {stage_at: j.o, store_in: shared, align_storage: {d: 68}}", "K_tile: f32[j 64, d 64]",
+       "K_tile: f32[j 64, d 64 of 68]"},
+  };
+}
+
+}  // namespace
+
+const std::vector<DirectiveInfo>& directive_table() {
+  static const std::vector<DirectiveInfo> table = make_table();
+  return table;
+}
+
+const DirectiveInfo& directive_info(DirectiveKind kind) {
+  for (const DirectiveInfo& info : directive_table())
+    if (info.kind == kind) return info;
+  throw InternalError("directive without a row in the table");
+}
+
+const DirectiveInfo* find_directive(std::string_view key) {
+  for (const DirectiveInfo& info : directive_table())
+    if (info.key == key) return &info;
+  return nullptr;
+}
+
+std::vector<std::string> directive_keys(unsigned sites) {
+  std::vector<std::string> keys;
+  for (const DirectiveInfo& info : directive_table())
+    if ((info.sites & sites) != 0) keys.emplace_back(info.key);
+  return keys;
+}
+
+std::string describe_sites(unsigned sites) {
+  std::vector<std::string> words;
+  if ((sites & kTopLevel) != 0) words.emplace_back("the top level");
+  if ((sites & kRootDefinition) != 0) words.emplace_back("a root definition");
+  if ((sites & kInnerDefinition) != 0) words.emplace_back("an inner definition");
+  if ((sites & kStagedInput) != 0) words.emplace_back("a staged input");
+  std::string out;
+  for (std::size_t n = 0; n < words.size(); ++n) {
+    if (n > 0) out += n + 1 == words.size() ? " or " : ", ";
+    out += words[n];
+  }
+  return out;
+}
+
+std::string describe_form(ValueForm form) {
+  switch (form) {
+    case ValueForm::flag:
+      return "true";
+    case ValueForm::integer:
+      return "an integer";
+    case ValueForm::integer_pair:
+      return "two integers, such as [16, 16]";
+    case ValueForm::loop:
+      return "the name of a loop, such as j.o";
+    case ValueForm::loops:
+      return "a list of loops, such as [i.o, h, b]";
+    case ValueForm::axis_numbers:
+      return "a mapping of axes to integers, such as {i: 64}";
+    case ValueForm::space:
+      return "global, shared or register";
+    case ValueForm::target:
+      return "a target, such as sm_80";
+    case ValueForm::rewrite:
+      return "none or online";
+    case ValueForm::extent_numbers:
+      return "a mapping of extents to integers, such as {Sk: 1024}";
+  }
+  throw InternalError("value form without words");
+}
+
+std::string axis_of_loop(const LoopName& loop) {
+  const bool split = loop.size() > 2 && (loop.ends_with(".o") || loop.ends_with(".i"));
+  return split ? loop.substr(0, loop.size() - 2) : loop;
+}
+
+}  // namespace astatide

@@ -1,0 +1,67 @@
+#include "compiler/algorithm/names.h"
+#include "compiler/schedule/directives.h"
+#include "compiler/schedule/schedule.h"
+#include "compiler/support/match.h"
+
+namespace astatide {
+namespace {
+
+std::string literal(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    // Names are identifiers; a file's name may be anything.
+    if (c == '"' || c == '\\') out += '\\';
+    out += c >= 32 && c < 127 ? c : '?';
+  }
+  return out + "\"";
+}
+
+std::string braces(const AxisNumbers& numbers) {
+  std::string out;
+  for (const auto& [name, number] : numbers)
+    out += (out.empty() ? "{" : ", {") + literal(name) + ", " + std::to_string(number) + "}";
+  return "{" + out + "}";
+}
+
+std::string space_literal(const std::string& word) {
+  return word == "register" ? "Space::register_file" : "Space::" + word;
+}
+
+std::string arguments(const Directive& directive) {
+  const bool is_space = directive_info(directive.kind).form == ValueForm::space;
+  return match(
+      directive.value, [](bool) { return std::string(); }, [](std::int64_t number) { return std::to_string(number); },
+      [&](const std::string& text) { return is_space ? space_literal(text) : literal(text); },
+      [](const std::vector<std::string>& names) {
+        std::string out;
+        for (const std::string& name : names) out += (out.empty() ? "" : ", ") + literal(name);
+        return "{" + out + "}";
+      },
+      [](const std::vector<std::int64_t>& numbers) {
+        std::string out;
+        for (const std::int64_t number : numbers) out += (out.empty() ? "" : ", ") + std::to_string(number);
+        return out;
+      },
+      [](const AxisNumbers& numbers) { return braces(numbers); });
+}
+
+}  // namespace
+
+std::string print_schedule_as_cpp(const Schedule& schedule) {
+  std::string out = "Schedule schedule =\n    ScheduleBuilder(" + literal(schedule.target) + ")\n";
+  const auto call = [&](const std::string& text) { out += "        ." + text + "\n"; };
+  if (!schedule.name.empty()) call("name(" + literal(schedule.name) + ")");
+  call(std::string("rewrite(RewriteMode::") + (schedule.rewrite == RewriteMode::online ? "online)" : "none)"));
+  for (const auto& [extent, value] : schedule.bound)
+    call("bound(" + literal(extent) + ", " + std::to_string(value) + ")");
+  for (const Placement& placement : schedule.placements) {
+    std::string text = "place(PlacementBuilder(" + literal(placement.name) + ")";
+    for (const Directive& directive : placement.directives)
+      text +=
+          "\n                   ." + std::string(directive_info(directive.kind).key) + "(" + arguments(directive) + ")";
+    call(text + ")");
+  }
+  return out + "        .build();\n";
+}
+
+}  // namespace astatide

@@ -1,0 +1,59 @@
+#include "compiler/algorithm/names.h"
+#include "compiler/schedule/directives.h"
+#include "compiler/schedule/schedule.h"
+#include "compiler/support/match.h"
+
+namespace astatide {
+namespace {
+
+/// A name goes into YAML as it is; anything else, which a schedule under construction may hold, in quotes.
+std::string word(const std::string& text) {
+  const std::string name = text.substr(0, text.find('.'));
+  if (problem_with_name(name).empty() && text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+                                                                "0123456789.") == std::string::npos)
+    return text;
+  if (text == "global" || text == "shared" || text == "register") return text;
+  return "'" + quoted(text) + "'";
+}
+
+std::string flow(const AxisNumbers& numbers) {
+  std::string out;
+  for (const auto& [name, number] : numbers)
+    out += (out.empty() ? "" : ", ") + word(name) + ": " + std::to_string(number);
+  return "{" + out + "}";
+}
+
+std::string flow(const DirectiveValue& value) {
+  return match(
+      value, [](bool flag) { return std::string(flag ? "true" : "false"); },
+      [](std::int64_t number) { return std::to_string(number); }, [](const std::string& text) { return word(text); },
+      [](const std::vector<std::string>& names) {
+        std::string out;
+        for (const std::string& name : names) out += (out.empty() ? "" : ", ") + word(name);
+        return "[" + out + "]";
+      },
+      [](const std::vector<std::int64_t>& numbers) {
+        std::string out;
+        for (const std::int64_t number : numbers) out += (out.empty() ? "" : ", ") + std::to_string(number);
+        return "[" + out + "]";
+      },
+      [](const AxisNumbers& numbers) { return flow(numbers); });
+}
+
+}  // namespace
+
+std::string print_schedule(const Schedule& schedule) {
+  std::string out = "target: " + word(schedule.target) + "\n";
+  out += std::string("rewrite: ") + (schedule.rewrite == RewriteMode::online ? "online" : "none") + "\n";
+  if (!schedule.bound.empty()) out += "bound: " + flow(schedule.bound) + "\n";
+  for (const Placement& placement : schedule.placements) {
+    std::string directives;
+    for (const Directive& directive : placement.directives)
+      directives += (directives.empty() ? "" : ", ") + std::string(directive_info(directive.kind).key) + ": " +
+                    flow(directive.value);
+    out += word(placement.name) + ": {" + directives + "}\n";
+  }
+  return out;
+}
+
+}  // namespace astatide

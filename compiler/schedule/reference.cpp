@@ -1,0 +1,174 @@
+#include <utility>
+
+#include "compiler/schedule/directives.h"
+
+// The two views of the table of directives that people and their editors read.
+
+namespace astatide {
+namespace {
+
+// ---------------------------------------------------------------- Markdown
+
+std::string code_block(std::string_view text) { return "```\n" + std::string(text) + "\n```\n"; }
+
+std::string range_of(const DirectiveInfo& info) {
+  if (info.most <= info.least) return "";
+  std::string out = "; each number ";
+  if (info.form == ValueForm::integer) out = "; ";
+  out += std::to_string(info.least) + " to " + std::to_string(info.most);
+  return info.power_of_two ? out + ", a power of two" : out;
+}
+
+// ---------------------------------------------------------------- JSON
+
+std::string json_string(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c == '\n' ? std::string("\\n") : std::string(1, c);
+  }
+  return out + "\"";
+}
+
+std::string indented(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    out += c;
+    if (c == '\n') out += "  ";
+  }
+  return out;
+}
+
+using JsonEntries = std::vector<std::pair<std::string, std::string>>;  // key, JSON text
+
+std::string json_object(const JsonEntries& entries) {
+  std::string out = "{";
+  for (const auto& [key, value] : entries)
+    out += (out.size() == 1 ? "\n  " : ",\n  ") + json_string(key) + ": " + indented(value);
+  return out + "\n}";
+}
+
+std::string json_array(const std::vector<std::string>& values) {
+  std::string out;
+  for (const std::string& value : values) out += (out.empty() ? "" : ", ") + value;
+  return "[" + out + "]";
+}
+
+std::string reference_to(const std::string& definition) {
+  return json_object({{"$ref", json_string("#/definitions/" + definition)}});
+}
+
+std::string numbers_by_name(const DirectiveInfo& info) {
+  return json_object({{"type", json_string("integer")},
+                      {"minimum", std::to_string(info.least)},
+                      {"maximum", std::to_string(info.most)}});
+}
+
+JsonEntries integer_schema(const DirectiveInfo& info) {
+  if (!info.power_of_two)
+    return {{"type", json_string("integer")},
+            {"minimum", std::to_string(info.least)},
+            {"maximum", std::to_string(info.most)}};
+  std::vector<std::string> powers;
+  for (std::int64_t n = info.least; n <= info.most; n *= 2) powers.push_back(std::to_string(n));
+  return {{"enum", json_array(powers)}};
+}
+
+JsonEntries rewrite_schema() {
+  const std::string options = json_object(
+      {{"type", json_string("object")},
+       {"additionalProperties", "false"},
+       {"minProperties", "1"},
+       {"properties", json_object({{"rescale", json_object({{"enum", json_array({json_string("plain")})}})}})}});
+  const std::string mapping = json_object({{"type", json_string("object")},
+                                           {"additionalProperties", "false"},
+                                           {"minProperties", "1"},
+                                           {"properties", json_object({{"online", options}})}});
+  const std::string words = json_object({{"enum", json_array({json_string("none"), json_string("online")})}});
+  return {{"oneOf", json_array({words, mapping})}};
+}
+
+JsonEntries target_schema() {
+  std::vector<std::string> names;
+  for (const Target& target : known_targets()) names.push_back(json_string(target.name));
+  return {{"enum", json_array(names)}};
+}
+
+JsonEntries value_schema(const DirectiveInfo& info) {
+  switch (info.form) {
+    case ValueForm::flag:
+      return {{"enum", json_array({"true"})}};
+    case ValueForm::integer:
+      return integer_schema(info);
+    case ValueForm::integer_pair:
+      return {{"type", json_string("array")}, {"minItems", "2"}, {"maxItems", "2"}, {"items", numbers_by_name(info)}};
+    case ValueForm::loop:
+      return {{"allOf", json_array({reference_to("loop")})}};
+    case ValueForm::loops:
+      return {
+          {"type", json_string("array")}, {"minItems", "1"}, {"uniqueItems", "true"}, {"items", reference_to("loop")}};
+    case ValueForm::axis_numbers:
+    case ValueForm::extent_numbers:
+      return {{"type", json_string("object")},
+              {"minProperties", "1"},
+              {"propertyNames", reference_to("name")},
+              {"additionalProperties", numbers_by_name(info)}};
+    case ValueForm::space:
+      return {{"enum", json_array({json_string("global"), json_string("shared"), json_string("register")})}};
+    case ValueForm::target:
+      return target_schema();
+    case ValueForm::rewrite:
+      return rewrite_schema();
+  }
+  throw InternalError("value form without a schema");
+}
+
+std::string property_schema(const DirectiveInfo& info) {
+  JsonEntries entries = {{"description", json_string(info.doc)}};
+  for (auto& entry : value_schema(info)) entries.push_back(std::move(entry));
+  return json_object(entries);
+}
+
+std::string properties_schema(bool top_level) {
+  JsonEntries properties;
+  for (const DirectiveInfo& info : directive_table())
+    if (((info.sites & kTopLevel) != 0) == top_level)
+      properties.emplace_back(std::string(info.key), property_schema(info));
+  return json_object(properties);
+}
+
+}  // namespace
+
+std::string directive_reference_markdown() {
+  std::string out;
+  for (const DirectiveInfo& info : directive_table()) {
+    out += "### `" + std::string(info.key) + "`\n\n";
+    out += std::string(info.doc) + "\n\n";
+    out += "Of " + describe_sites(info.sites) + "; value: " + describe_form(info.form) + range_of(info) + ".\n\n";
+    out += "`" + std::string(info.example) + "`\n\nbefore\n" + code_block(info.before);
+    out += "after\n" + code_block(info.after) + "\n";
+  }
+  return out;
+}
+
+std::string schedule_json_schema() {
+  const std::string name =
+      json_object({{"type", json_string("string")}, {"pattern", json_string("^[A-Za-z_][A-Za-z0-9_]*$")}});
+  const std::string loop =
+      json_object({{"type", json_string("string")}, {"pattern", json_string("^[A-Za-z_][A-Za-z0-9_]*(\\.[oi])?$")}});
+  const std::string placement = json_object({{"type", json_string("object")},
+                                             {"minProperties", "1"},
+                                             {"additionalProperties", "false"},
+                                             {"properties", properties_schema(false)}});
+  return json_object({{"$schema", json_string("http://json-schema.org/draft-07/schema#")},
+                      {"title", json_string("Schedule of Astatide")},
+                      {"description", json_string("How to compute an algorithm: see schedules/README.md.")},
+                      {"type", json_string("object")},
+                      {"propertyNames", reference_to("name")},
+                      {"properties", properties_schema(true)},
+                      {"additionalProperties", reference_to("placement")},
+                      {"definitions", json_object({{"name", name}, {"loop", loop}, {"placement", placement}})}}) +
+         "\n";
+}
+
+}  // namespace astatide

@@ -1,0 +1,136 @@
+#include "compiler/schedule/schedule.h"
+
+#include <algorithm>
+
+namespace astatide {
+namespace {
+
+template <class T>
+const T* value_of(const Placement& placement, DirectiveKind kind) {
+  const Directive* directive = placement.find(kind);
+  return directive == nullptr ? nullptr : std::get_if<T>(&directive->value);
+}
+
+std::optional<int> number_of(const Placement& placement, DirectiveKind kind, const std::string& axis) {
+  if (const auto* numbers = value_of<AxisNumbers>(placement, kind))
+    for (const auto& [name, number] : *numbers)
+      if (name == axis) return static_cast<int>(number);
+  return std::nullopt;
+}
+
+std::optional<LoopName> loop_of(const Placement& placement, DirectiveKind kind) {
+  const auto* loop = value_of<std::string>(placement, kind);
+  return loop == nullptr ? std::nullopt : std::optional<LoopName>(*loop);
+}
+
+bool same_directives(const Placement& a, const Placement& b) {
+  return a.name == b.name &&
+         std::equal(a.directives.begin(), a.directives.end(), b.directives.begin(), b.directives.end(),
+                    [](const Directive& x, const Directive& y) { return x.kind == y.kind && x.value == y.value; });
+}
+
+}  // namespace
+
+std::string_view name_of(Space space) {
+  switch (space) {
+    case Space::global:
+      return "global";
+    case Space::shared:
+      return "shared";
+    case Space::register_file:
+      return "register";
+  }
+  throw InternalError("space without a name");
+}
+
+const Directive* Placement::find(DirectiveKind kind) const {
+  const auto found =
+      std::find_if(directives.begin(), directives.end(), [&](const Directive& d) { return d.kind == kind; });
+  return found == directives.end() ? nullptr : &*found;
+}
+
+std::optional<std::int64_t> Placement::tile_of(const std::string& axis) const {
+  for (const auto& [name, size] : tile())
+    if (name == axis) return size;
+  return std::nullopt;
+}
+
+AxisNumbers Placement::tile() const {
+  const auto* sizes = value_of<AxisNumbers>(*this, DirectiveKind::tile);
+  return sizes == nullptr ? AxisNumbers{} : *sizes;
+}
+
+std::vector<LoopName> Placement::reorder() const {
+  if (const auto* loops = value_of<std::vector<std::string>>(*this, DirectiveKind::reorder)) return *loops;
+  std::vector<LoopName> order = blocks();
+  std::reverse(order.begin(), order.end());
+  for (const auto& [axis, size] : tile())
+    if (std::find(order.begin(), order.end(), axis + ".o") == order.end()) order.push_back(axis + ".o");
+  return order;
+}
+
+std::vector<LoopName> Placement::blocks() const {
+  for (const DirectiveKind kind : {DirectiveKind::gpu_blocks, DirectiveKind::parallel})
+    if (const auto* loops = value_of<std::vector<std::string>>(*this, kind)) return *loops;
+  return {};
+}
+
+std::optional<std::pair<int, int>> Placement::threads() const {
+  const auto* numbers = value_of<std::vector<std::int64_t>>(*this, DirectiveKind::threads);
+  if (numbers == nullptr || numbers->size() != 2) return std::nullopt;
+  return std::pair{static_cast<int>((*numbers)[0]), static_cast<int>((*numbers)[1])};
+}
+
+std::optional<LoopName> Placement::compute_at() const { return loop_of(*this, DirectiveKind::compute_at); }
+
+bool Placement::compute_root() const {
+  const auto* flag = value_of<bool>(*this, DirectiveKind::compute_root);
+  return flag != nullptr && *flag;
+}
+
+std::optional<Space> Placement::store_in() const {
+  if (const auto* word = value_of<std::string>(*this, DirectiveKind::store_in))
+    for (const Space space : {Space::global, Space::shared, Space::register_file})
+      if (*word == name_of(space)) return space;
+  return std::nullopt;
+}
+
+std::optional<LoopName> Placement::stage_at() const { return loop_of(*this, DirectiveKind::stage_at); }
+
+int Placement::ring_buffer() const {
+  const auto* slots = value_of<std::int64_t>(*this, DirectiveKind::ring_buffer);
+  return slots == nullptr ? 1 : static_cast<int>(*slots);
+}
+
+std::optional<int> Placement::vectorize() const {
+  const auto* elements = value_of<std::int64_t>(*this, DirectiveKind::vectorize);
+  return elements == nullptr ? std::nullopt : std::optional<int>(static_cast<int>(*elements));
+}
+
+std::optional<int> Placement::unroll_of(const std::string& axis) const {
+  return number_of(*this, DirectiveKind::unroll, axis);
+}
+
+std::optional<int> Placement::align_storage_of(const std::string& axis) const {
+  return number_of(*this, DirectiveKind::align_storage, axis);
+}
+
+const Placement* Schedule::find(const std::string& wanted) const {
+  const auto found =
+      std::find_if(placements.begin(), placements.end(), [&](const Placement& p) { return p.name == wanted; });
+  return found == placements.end() ? nullptr : &*found;
+}
+
+std::optional<std::int64_t> Schedule::bound_of(const std::string& extent) const {
+  for (const auto& [bounded, value] : bound)
+    if (bounded == extent) return value;
+  return std::nullopt;
+}
+
+bool equal(const Schedule& a, const Schedule& b) {
+  return a.target == b.target && a.rewrite == b.rewrite && a.bound == b.bound &&
+         std::equal(a.placements.begin(), a.placements.end(), b.placements.begin(), b.placements.end(),
+                    same_directives);
+}
+
+}  // namespace astatide
