@@ -1,0 +1,118 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/environment.h"
+#include "runtime/file_descriptor.h"
+#include "runtime/sha256.h"
+
+namespace astatide::runtime {
+
+/// Part of every key: a change of what entries hold or mean needs a new number.
+constexpr int kCacheVersion = 1;
+
+/// Builds a key: SHA-256 over named fields in the order in which they are added. Equal fields give equal keys in every
+/// process. No time, path, user or order of earlier requests enters.
+class CacheKeyBuilder {
+ public:
+  CacheKeyBuilder();
+  CacheKeyBuilder& add(std::string_view field, std::string_view value);
+  std::string key() { return hash_.hex(); }
+
+ private:
+  Sha256 hash_;
+};
+
+/// One file of an entry. Names hold letters, digits, '.', '_' and '-', and don't begin with a dot.
+struct CacheFile {
+  std::string name;
+  std::string bytes;
+
+  friend bool operator==(const CacheFile&, const CacheFile&) = default;
+};
+
+using CacheFiles = std::vector<CacheFile>;
+
+/// The bytes of the file `name`, or null.
+const std::string* find_file(const CacheFiles& files, std::string_view name);
+
+struct CacheEntryInfo {
+  std::string key;
+  std::uint64_t bytes = 0;
+  std::vector<std::string> files;
+};
+
+/// A store of compiled artifacts on disk: a directory per key, with the artifact's files and a manifest of their
+/// SHA-256.
+///
+/// An entry is written aside and renamed into place, so that readers see a whole entry or none. What is read is checked
+/// against the manifest; a damaged entry counts as absent and is replaced. Directories and files of another user,
+/// symbolic links, and a place that others may write to are never used. A place that can't be used is no error: the
+/// store then holds nothing, and says why in one warning. Thread-safe; processes may share the directory.
+class DiskCache {
+ public:
+  /// Uses `root`, made with mode 0700 at the first store. An empty path is a store that never holds anything.
+  explicit DiskCache(std::filesystem::path root);
+
+  /// ASTATIDE_CACHE_DIR, else XDG_CACHE_HOME/astatide, else HOME/.cache/astatide, else none with a warning.
+  static DiskCache from_environment(const Environment& environment);
+
+  DiskCache(DiskCache&& other) noexcept;
+
+  const std::filesystem::path& root() const { return root_; }
+
+  /// The whole and undamaged entry of `key`, or nothing.
+  std::optional<CacheFiles> find(const std::string& key);
+
+  /// Publishes an entry, in place of a damaged one. False, with a warning, when the place can't be written; an entry
+  /// that is there and whole stays, and counts as stored.
+  bool store(const std::string& key, const CacheFiles& files);
+
+  struct Found {
+    CacheFiles files;
+    bool built = false;  // by this call
+  };
+
+  /// The entry of `key`; else what `build` gives, which is stored. Of processes and threads that ask at once, one
+  /// builds and the others wait for it, at most `patience`, after which they build for themselves. When `build` throws,
+  /// nothing is published and the exception passes.
+  Found find_or_build(const std::string& key, const std::function<CacheFiles()>& build,
+                      std::chrono::milliseconds patience = std::chrono::seconds(120));
+
+  /// All entries with a readable manifest, in order of their keys.
+  std::vector<CacheEntryInfo> list();
+
+  /// Removes all entries and everything left by processes that died; returns the number of entries. What isn't an entry
+  /// stays. Throws UserError when the place belongs to somebody else.
+  std::size_t clear();
+
+  /// The warnings since the last call, each once.
+  std::vector<std::string> take_warnings();
+
+ private:
+  enum class Missing { stays, is_made };
+
+  FileDescriptor open_root(Missing missing);
+  std::optional<CacheFiles> read_entry(const FileDescriptor& root, const std::string& key, std::string& damage);
+  bool publish(const FileDescriptor& root, const std::string& key, const CacheFiles& files);
+  void remove_abandoned();
+  void warn(std::string message);
+  void warn_unusable(const std::string& reason);
+
+  std::filesystem::path root_;
+  std::mutex mutex_;  // guards what follows
+  std::set<std::string> warned_;
+  std::vector<std::string> warnings_;
+  bool unusable_ = false;  // the one warning about the place was given
+};
+
+}  // namespace astatide::runtime

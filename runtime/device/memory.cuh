@@ -1,0 +1,42 @@
+// Accesses of 4 to 16 bytes to global and shared memory.
+#pragma once
+
+#include "numeric.cuh"
+
+struct __align__(8) Half4Bits {
+  unsigned lo, hi;
+};
+
+// Four consecutive elements as floats; the address is aligned to four elements.
+__device__ __forceinline__ float4 load4(const float* p) { return *reinterpret_cast<const float4*>(p); }
+template <class Half>
+__device__ __forceinline__ float4 widen4(Half4Bits v) {
+  return make_float4(to_float(Half{static_cast<unsigned short>(v.lo)}), to_float(Half{static_cast<unsigned short>(v.lo >> 16)}),
+                     to_float(Half{static_cast<unsigned short>(v.hi)}), to_float(Half{static_cast<unsigned short>(v.hi >> 16)}));
+}
+__device__ __forceinline__ float4 load4(const f16* p) { return widen4<f16>(*reinterpret_cast<const Half4Bits*>(p)); }
+__device__ __forceinline__ float4 load4(const bf16* p) { return widen4<bf16>(*reinterpret_cast<const Half4Bits*>(p)); }
+
+__device__ __forceinline__ void store4(float* p, float4 v) { *reinterpret_cast<float4*>(p) = v; }
+template <class Half>
+__device__ __forceinline__ Half4Bits narrow4(float4 v) {
+  return {from_float<Half>(v.x).bits | static_cast<unsigned>(from_float<Half>(v.y).bits) << 16,
+          from_float<Half>(v.z).bits | static_cast<unsigned>(from_float<Half>(v.w).bits) << 16};
+}
+__device__ __forceinline__ void store4(f16* p, float4 v) { *reinterpret_cast<Half4Bits*>(p) = narrow4<f16>(v); }
+__device__ __forceinline__ void store4(bf16* p, float4 v) { *reinterpret_cast<Half4Bits*>(p) = narrow4<bf16>(v); }
+
+// Eight 16-bit elements in one access of 16 bytes.
+template <class Half>
+__device__ __forceinline__ void load8(const Half* p, float4& lo, float4& hi) {
+  const uint4 v = *reinterpret_cast<const uint4*>(p);
+  lo = widen4<Half>({v.x, v.y});
+  hi = widen4<Half>({v.z, v.w});
+}
+
+// Whether a row of a tensor may be read in vectors of `bytes`: the address is aligned, and so is every step in `stride` elements.
+template <class T>
+__device__ __forceinline__ bool aligned(const T* p, int bytes) {
+  return (reinterpret_cast<unsigned long long>(p) & (bytes - 1)) == 0;
+}
+__device__ __forceinline__ bool multiple(long long stride, int elements) { return stride % elements == 0; }

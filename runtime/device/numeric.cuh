@@ -1,0 +1,67 @@
+// Scalar arithmetic of emitted kernels. Included by name from memory: no CUDA header is needed where kernels are compiled.
+#pragma once
+
+// Storage of 16-bit floating types. Arithmetic is done in float.
+struct f16 {
+  unsigned short bits;
+};
+struct bf16 {
+  unsigned short bits;
+};
+
+constexpr float kInfinity = __builtin_inff();
+constexpr float kLog2e = 1.4426950408889634f;
+
+__device__ __forceinline__ float to_float(float x) { return x; }
+__device__ __forceinline__ float to_float(double x) { return static_cast<float>(x); }
+__device__ __forceinline__ float to_float(int x) { return static_cast<float>(x); }
+__device__ __forceinline__ float to_float(long long x) { return static_cast<float>(x); }
+__device__ __forceinline__ float to_float(unsigned char x) { return static_cast<float>(x); }
+__device__ __forceinline__ float to_float(bool x) { return x ? 1.0f : 0.0f; }
+__device__ __forceinline__ float to_float(f16 x) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+  return y;
+}
+// The upper half of a float, so widening is a shift.
+__device__ __forceinline__ float to_float(bf16 x) { return __uint_as_float(static_cast<unsigned>(x.bits) << 16); }
+
+template <class T>
+__device__ __forceinline__ T from_float(float x);
+template <>
+__device__ __forceinline__ float from_float<float>(float x) {
+  return x;
+}
+template <>
+__device__ __forceinline__ double from_float<double>(float x) {
+  return x;
+}
+template <>
+__device__ __forceinline__ f16 from_float<f16>(float x) {
+  f16 y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+  return y;
+}
+template <>
+__device__ __forceinline__ bf16 from_float<bf16>(float x) {
+  bf16 y;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+  return y;
+}
+
+// ex2.approx: 2 ulp over the full range (PTX ISA, ex2). The hardware unit has only the power of two.
+__device__ __forceinline__ float fast_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ float fast_exp(float x) { return fast_exp2(x * kLog2e); }
+__device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + fast_exp(-x)); }
+// A reference in an exponent: minus infinity, the unit of a maximum, stands for no element yet.
+__device__ __forceinline__ float safe(float x) { return x == -kInfinity ? 0.0f : x; }
+// A product in which 0 absorbs even an infinite second factor.
+__device__ __forceinline__ float absorb(float x, float y) { return x == 0.0f ? 0.0f : x * y; }
+
+// Of integers, rounding down. b > 0.
+__device__ __forceinline__ int floor_div(int a, int b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
+__device__ __forceinline__ int floor_mod(int a, int b) { return a - floor_div(a, b) * b; }

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace astatide::runtime {
+
+/// Every environment variable that the library looks at. A variable that is set to the empty string counts as unset.
+struct Environment {
+  /// ASTATIDE_LIBCUDA: the CUDA driver library to load in place of libcuda.so.1.
+  std::optional<std::string> libcuda;
+  /// ASTATIDE_NVRTC: the NVRTC library, or the folder that holds it. Nothing else is tried when it is set.
+  std::optional<std::string> nvrtc;
+  /// CUDA_HOME, CUDA_PATH: toolkits whose lib64/ (or lib/) may hold NVRTC.
+  std::optional<std::string> cuda_home;
+  std::optional<std::string> cuda_path;
+  /// ASTATIDE_PYTHON_SITE: a Python site-packages folder with NVIDIA's wheels (nvidia-cuda-nvrtc).
+  std::optional<std::string> python_site;
+  /// ASTATIDE_CACHE_DIR, XDG_CACHE_HOME, HOME: the place of the kernel cache, see DiskCache.
+  std::optional<std::string> cache_dir;
+  std::optional<std::string> xdg_cache_home;
+  std::optional<std::string> home;
+  /// ASTATIDE_REQUIRE_GPU=1: a GPU test without a device fails, it does not skip.
+  bool require_gpu = false;
+};
+
+/// The environment as it is now. No other file of the project reads environment variables.
+Environment read_environment();
+
+}  // namespace astatide::runtime

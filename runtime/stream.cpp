@@ -1,0 +1,73 @@
+#include "runtime/stream.h"
+
+#include <utility>
+
+namespace astatide::runtime {
+
+Stream Stream::create(const Context& context) {
+  const ScopedCurrent scope(context);
+  auto state = std::make_shared<State>(State{context, nullptr, false});
+  driver().check(driver().api().stream_create(&state->handle, kStreamNonBlocking), "create a stream");
+  state->owned = true;
+  Stream stream;
+  stream.state_ = std::move(state);
+  return stream;
+}
+
+Stream Stream::borrow(const Context& context, StreamHandle handle) {
+  Stream stream;
+  stream.state_ = std::make_shared<State>(State{context, handle, false});
+  return stream;
+}
+
+void Stream::synchronize() const {
+  const ScopedCurrent scope(context());
+  driver().check(driver().api().stream_synchronize(handle()), "wait for a stream of cuda:", context().device().ordinal);
+}
+
+Stream::State::~State() {
+  if (!owned) return;
+  try {
+    const ScopedCurrent scope(context);
+    driver().api().stream_destroy(handle);
+  } catch (const std::exception&) {
+    // The context is gone, and the stream with it.
+  }
+}
+
+Event::Event(const Context& context) : context_(context) {
+  const ScopedCurrent scope(context_);
+  driver().check(driver().api().event_create(&handle_, kEventDefault), "create an event");
+}
+
+Event::Event(Event&& other) noexcept : context_(other.context_), handle_(std::exchange(other.handle_, nullptr)) {}
+
+Event::~Event() {
+  if (handle_ == nullptr) return;
+  try {
+    const ScopedCurrent scope(context_);
+    driver().api().event_destroy(handle_);
+  } catch (const std::exception&) {
+    // The context is gone, and the event with it.
+  }
+}
+
+void Event::record(const Stream& stream) {
+  const ScopedCurrent scope(context_);
+  driver().check(driver().api().event_record(handle_, stream.handle()), "record an event");
+}
+
+void Event::synchronize() const {
+  const ScopedCurrent scope(context_);
+  driver().check(driver().api().event_synchronize(handle_), "wait for an event");
+}
+
+double Event::milliseconds_since(const Event& start) const {
+  const ScopedCurrent scope(context_);
+  float milliseconds = 0;
+  driver().check(driver().api().event_elapsed_time(&milliseconds, start.handle_, handle_),
+                 "take the time between two events");
+  return static_cast<double>(milliseconds);
+}
+
+}  // namespace astatide::runtime
