@@ -158,7 +158,10 @@ void check_schedule_values(const Schedule& schedule, Diagnostics& errors) {
     return found == schedule.places.end() ? schedule.where : found->second;
   };
   if (find_target(schedule.target) == nullptr) {
-    const std::string near = nearest_name(schedule.target, target_names());
+    std::string near = nearest_name(schedule.target, target_names());
+    // sm_90 is nearer to sm_90a than to sm_80, which edit distance does not see.
+    for (const std::string& name : target_names())
+      if (!schedule.target.empty() && name.starts_with(schedule.target)) near = name;
     std::string known;
     for (const std::string& name : target_names()) known += (known.empty() ? "known are " : ", ") + name;
     std::vector<std::string> notes = {known};

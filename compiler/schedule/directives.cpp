@@ -153,7 +153,7 @@ std::string describe_form(ValueForm form) {
     case ValueForm::loops:
       return "a list of loops, such as [i.o, h, b]";
     case ValueForm::axis_numbers:
-      return "a mapping of axes to integers, such as {i: 64}";
+      return "a map of axes to integers, such as {i: 64}";
     case ValueForm::space:
       return "global, shared or register";
     case ValueForm::target:
@@ -161,7 +161,7 @@ std::string describe_form(ValueForm form) {
     case ValueForm::rewrite:
       return "none or online";
     case ValueForm::extent_numbers:
-      return "a mapping of extents to integers, such as {Sk: 1024}";
+      return "a map of extents to integers, such as {Sk: 1024}";
   }
   throw InternalError("value form without words");
 }

@@ -2,9 +2,9 @@
 #include <filesystem>
 
 #include "compiler/algorithm/names.h"
+#include "compiler/algorithm/yaml_document.h"
 #include "compiler/schedule/directives.h"
 #include "compiler/schedule/schedule.h"
-#include "compiler/schedule/yaml_tree.h"
 
 namespace astatide {
 namespace {
@@ -28,11 +28,11 @@ class Parser {
   Schedule parse(const YamlNode& root) {
     schedule_.where = root.where;
     if (root.kind == YamlNode::Kind::null) {
-      errors_.error(root.where, "the file is empty, wanted is a schedule: a mapping of names to directives");
-    } else if (root.kind != YamlNode::Kind::mapping) {
-      errors_.error(root.where, root.describe() + ", wanted is a schedule: a mapping of names to directives");
+      errors_.error(root.where, "the file is empty, wanted is a schedule: a map of names to directives");
+    } else if (root.kind != YamlNode::Kind::map) {
+      errors_.error(root.where, describe(root) + ", wanted is a schedule: a map of names to directives");
     } else {
-      for_each_entry(root, "", [&](const std::string& key, const YamlNode& at, const YamlNode& value) {
+      for_each_entry(root, [&](const std::string& key, const YamlNode& at, const YamlNode& value) {
         parse_entry(key, at, value);
       });
     }
@@ -40,27 +40,13 @@ class Parser {
   }
 
  private:
-  /// Calls `f` with each key that is a word, once: keys of another kind and repeated ones are reported.
   template <class F>
-  void for_each_entry(const YamlNode& mapping, const std::string& of, F f) {
-    std::map<std::string, Location> seen;
-    for (const auto& [key, value] : mapping.entries) {
-      if (!key.is_scalar()) {
-        errors_.error(key.where, key.describe() + " as a key, wanted is a name");
-        continue;
-      }
-      const auto [first, is_new] = seen.emplace(key.text, key.where);
-      if (!is_new) {
-        errors_.error(key.where, quoted(key.text) + of + " is given twice",
-                      {"first in line " + std::to_string(first->second.line)});
-        continue;
-      }
-      f(key.text, key, value);
-    }
+  static void for_each_entry(const YamlNode& map, F f) {
+    for (std::size_t n = 0; n < map.items.size(); ++n) f(map.keys[n].value, map.keys[n], map.items[n]);
   }
 
   void wrong_type(const YamlNode& value, const std::string& key, const std::string& wanted) {
-    errors_.error(value.where, quoted(key) + ": " + value.describe() + ", wanted is " + wanted);
+    errors_.error(value.where, quoted(key) + ": " + describe(value) + ", wanted is " + wanted);
   }
 
   void parse_entry(const std::string& key, const YamlNode& at, const YamlNode& value) {
@@ -75,11 +61,11 @@ class Parser {
                     {"NAME: {" + key + ": ...}"});
       return;
     }
-    if (value.kind != YamlNode::Kind::mapping) {
+    if (value.kind != YamlNode::Kind::map) {
       std::vector<std::string> notes = suggestion(key, directive_keys(kTopLevel));
       errors_.error(
           at.where,
-          "'" + quoted(key) + "' is no key of the top level, and " + value.describe() + " is no mapping of directives",
+          "'" + quoted(key) + "' is no key of the top level, and " + describe(value) + " is no map of directives",
           notes);
       return;
     }
@@ -95,21 +81,21 @@ class Parser {
 
   void parse_target(const YamlNode& value) {
     if (value.is_scalar()) {
-      schedule_.target = value.text;
+      schedule_.target = value.value;
     } else {
       wrong_type(value, "target", describe_form(ValueForm::target));
     }
   }
 
   void parse_rewrite(const YamlNode& value) {
-    if (value.is_scalar() && value.text == "none") {
+    if (value.is_scalar() && value.value == "none") {
       schedule_.rewrite = RewriteMode::none;
-    } else if (value.is_scalar() && value.text == "online") {
+    } else if (value.is_scalar() && value.value == "online") {
       schedule_.rewrite = RewriteMode::online;
     } else if (value.is_scalar()) {
-      errors_.error(value.where, "unknown rewrite '" + quoted(value.text) + "'",
-                    suggestion(value.text, {"none", "online"}));
-    } else if (value.kind == YamlNode::Kind::mapping) {
+      errors_.error(value.where, "unknown rewrite '" + quoted(value.value) + "'",
+                    suggestion(value.value, {"none", "online"}));
+    } else if (value.kind == YamlNode::Kind::map) {
       parse_rewrite_options(value);
     } else {
       wrong_type(value, "rewrite", describe_form(ValueForm::rewrite));
@@ -118,25 +104,25 @@ class Parser {
 
   /// {online: {rescale: plain}}
   void parse_rewrite_options(const YamlNode& value) {
-    if (value.entries.empty()) wrong_type(value, "rewrite", describe_form(ValueForm::rewrite));
-    for_each_entry(value, " in rewrite", [&](const std::string& mode, const YamlNode& at, const YamlNode& options) {
+    if (value.items.empty()) wrong_type(value, "rewrite", describe_form(ValueForm::rewrite));
+    for_each_entry(value, [&](const std::string& mode, const YamlNode& at, const YamlNode& options) {
       if (mode != "online") {
         const std::string why = mode == "none" ? "none takes no options" : "unknown rewrite '" + quoted(mode) + "'";
         errors_.error(at.where, why, suggestion(mode, {"none", "online"}));
         return;
       }
-      if (options.kind != YamlNode::Kind::mapping || options.entries.empty())
+      if (options.kind != YamlNode::Kind::map || options.items.empty())
         return wrong_type(options, mode, "{rescale: plain}");
-      for_each_entry(options, " in online", [&](const std::string& key, const YamlNode& where, const YamlNode& word) {
+      for_each_entry(options, [&](const std::string& key, const YamlNode& where, const YamlNode& word) {
         if (key != "rescale") {
           errors_.error(where.where, "unknown key '" + quoted(key) + "' of online", suggestion(key, {"rescale"}));
         } else if (!word.is_scalar()) {
           wrong_type(word, key, "plain");
-        } else if (word.text == "lazy" || word.text == "optimistic") {
-          errors_.error(word.where, "rescale: " + word.text + " is refused: no instruction family here has it yet",
+        } else if (word.value == "lazy" || word.value == "optimistic") {
+          errors_.error(word.where, "rescale: " + word.value + " is refused: no instruction family here has it yet",
                         {"rescale: plain"});
-        } else if (word.text != "plain") {
-          errors_.error(word.where, "unknown rescale '" + quoted(word.text) + "'", suggestion(word.text, {"plain"}));
+        } else if (word.value != "plain") {
+          errors_.error(word.where, "unknown rescale '" + quoted(word.value) + "'", suggestion(word.value, {"plain"}));
         }
       });
     });
@@ -147,20 +133,19 @@ class Parser {
     placement.name = name;
     placement.where = at.where;
     bool understood = true;
-    for_each_entry(value, " of " + quoted(name),
-                   [&](const std::string& key, const YamlNode& key_at, const YamlNode& directive) {
-                     const DirectiveInfo* info = find_directive(key);
-                     if (info == nullptr) {
-                       errors_.error(key_at.where, "unknown directive '" + quoted(key) + "' of " + quoted(name),
-                                     suggestion(key, directive_keys(~static_cast<unsigned>(kTopLevel))));
-                     } else if (!info->kind) {
-                       errors_.error(key_at.where, key + " is a key of the top level, not of " + quoted(name));
-                     } else if (auto parsed = parse_value(directive, *info)) {
-                       placement.directives.push_back({*info->kind, std::move(*parsed), directive.where});
-                       return;
-                     }
-                     understood = false;
-                   });
+    for_each_entry(value, [&](const std::string& key, const YamlNode& key_at, const YamlNode& directive) {
+      const DirectiveInfo* info = find_directive(key);
+      if (info == nullptr) {
+        errors_.error(key_at.where, "unknown directive '" + quoted(key) + "' of " + quoted(name),
+                      suggestion(key, directive_keys(~static_cast<unsigned>(kTopLevel))));
+      } else if (!info->kind) {
+        errors_.error(key_at.where, key + " is a key of the top level, not of " + quoted(name));
+      } else if (auto parsed = parse_value(directive, *info)) {
+        placement.directives.push_back({*info->kind, std::move(*parsed), directive.where});
+        return;
+      }
+      understood = false;
+    });
     // A name without any directive is refused by check_schedule_values; here it would be a second report of one fault.
     if (understood || !placement.directives.empty()) schedule_.placements.push_back(std::move(placement));
   }
@@ -169,15 +154,15 @@ class Parser {
     const std::string key(info.key);
     switch (info.form) {
       case ValueForm::flag:
-        if (value.kind == YamlNode::Kind::plain && (value.text == "true" || value.text == "false"))
-          return value.text == "true";
+        if (value.is_scalar() && !value.quoted && (value.value == "true" || value.value == "false"))
+          return value.value == "true";
         break;
       case ValueForm::integer:
         if (const auto number = integer(value)) return *number;
         break;
       case ValueForm::loop:
       case ValueForm::space:
-        if (value.is_scalar()) return value.text;
+        if (value.is_scalar()) return value.value;
         break;
       case ValueForm::integer_pair:
       case ValueForm::loops:
@@ -203,7 +188,7 @@ class Parser {
     for (const YamlNode& item : value.items) {
       const auto number = integer(item);
       if (info.form == ValueForm::loops ? item.is_scalar() : number.has_value()) {
-        names.push_back(item.text);
+        names.push_back(item.value);
         numbers.push_back(number.value_or(0));
       } else {
         wrong_type(item, std::string(info.key), describe_form(info.form));
@@ -216,13 +201,13 @@ class Parser {
   }
 
   std::optional<AxisNumbers> axis_numbers(const YamlNode& value, const std::string& key, const std::string& wanted) {
-    if (value.kind != YamlNode::Kind::mapping) {
+    if (value.kind != YamlNode::Kind::map) {
       wrong_type(value, key, wanted);
       return std::nullopt;
     }
     AxisNumbers numbers;
     bool right = true;
-    for_each_entry(value, " in " + key, [&](const std::string& axis, const YamlNode&, const YamlNode& item) {
+    for_each_entry(value, [&](const std::string& axis, const YamlNode&, const YamlNode& item) {
       const auto number = integer(item);
       if (number) {
         numbers.emplace_back(axis, *number);
@@ -236,8 +221,8 @@ class Parser {
 
   /// Decimal digits, perhaps with a sign, written without quotes; no leading zero, which YAML 1.1 takes for octal.
   static std::optional<std::int64_t> integer(const YamlNode& value) {
-    if (value.kind != YamlNode::Kind::plain) return std::nullopt;
-    const std::string& text = value.text;
+    if (!value.is_scalar() || value.quoted) return std::nullopt;
+    const std::string& text = value.value;
     std::int64_t number = 0;
     const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (fault != std::errc() || end != text.data() + text.size()) return std::nullopt;
@@ -253,7 +238,7 @@ class Parser {
 
 Schedule parse_schedule(const std::string& text, const std::string& file) {
   Diagnostics errors;
-  Schedule schedule = Parser(errors).parse(read_yaml(text, file));
+  Schedule schedule = Parser(errors).parse(YamlDocument(text, file, errors).root());
   schedule.name = std::filesystem::path(file).stem().string();
   schedule.where.file = file;
   check_schedule_values(schedule, errors);
