@@ -88,6 +88,9 @@ Expr parse_expr(const std::string& text, const Location& at, bool in_index = fal
 /// Reads "S[b,h,i,j] = expr where predicate".
 Func parse_definition(const std::string& text, const Location& at);
 
+/// A JSON Schema (draft 2020-12) of algorithm files, for people's editors: examples/schema.json.
+std::string algorithm_json_schema();
+
 /// YAML that parses to an equal algorithm.
 std::string print_algorithm(const Algorithm& algorithm);
 /// The definitions as mathematics, one a line.

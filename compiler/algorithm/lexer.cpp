@@ -14,20 +14,22 @@ bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; 
 
 // Longest first.
 constexpr std::array kSymbols{
-    std::string_view("<="), std::string_view(">="), std::string_view("=="), std::string_view("!="), std::string_view("<"),
-    std::string_view(">"),  std::string_view("="),  std::string_view("("),  std::string_view(")"),  std::string_view("["),
-    std::string_view("]"),  std::string_view(","),  std::string_view("+"),  std::string_view("-"),  std::string_view("*"),
-    std::string_view("/"),  std::string_view("%"),
+    std::string_view("<="), std::string_view(">="), std::string_view("=="), std::string_view("!="),
+    std::string_view("<"),  std::string_view(">"),  std::string_view("="),  std::string_view("("),
+    std::string_view(")"),  std::string_view("["),  std::string_view("]"),  std::string_view(","),
+    std::string_view("+"),  std::string_view("-"),  std::string_view("*"),  std::string_view("/"),
+    std::string_view("%"),
 };
 
 // What other languages write, and what it is here.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kForeign{{{"&&", "and"},
-                                                                                {"||", "or"},
-                                                                                {"**", "x*x, or exp2(y*log2(x))"},
-                                                                                {"//", "/ in brackets and between integers"},
-                                                                                {"!", "not"},
-                                                                                {"?", "select(condition, a, b)"},
-                                                                                {"^", "x*x, or exp2(y*log2(x))"}}};
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kForeign{
+    {{"&&", "and"},
+     {"||", "or"},
+     {"**", "x*x, or exp2(y*log2(x))"},
+     {"//", "/ in brackets and between integers"},
+     {"!", "not"},
+     {"?", "select(condition, a, b)"},
+     {"^", "x*x, or exp2(y*log2(x))"}}};
 
 std::string name_of_character(char c) {
   const auto byte = static_cast<unsigned char>(c);
@@ -99,7 +101,8 @@ class Lexer {
     if (real) {
       const auto result = std::from_chars(token.text.data(), token.text.data() + token.text.size(), token.real);
       if (result.ec != std::errc())
-        throw UserError(source_.at(start), quoted(token.text) + " does not fit in a double, which holds 1e-307 to 1.79e308");
+        throw UserError(source_.at(start),
+                        quoted(token.text) + " does not fit in a double, which holds 1e-307 to 1.79e308");
     }
     return token;
   }
@@ -113,8 +116,8 @@ class Lexer {
 
 std::vector<Token> split_into_tokens(const SourceText& source) {
   if (source.text().size() > kLongestExpression)
-    throw UserError(source.start(), "the expression has " + std::to_string(source.text().size()) + " characters, the limit is " +
-                                        std::to_string(kLongestExpression));
+    throw UserError(source.start(), "the expression has " + std::to_string(source.text().size()) +
+                                        " characters, the limit is " + std::to_string(kLongestExpression));
   return Lexer(source).split();
 }
 

@@ -18,7 +18,8 @@ struct Token {
   std::size_t offset = 0;
 };
 
-/// The words of an expression, the last one of kind `end`. Throws UserError at a character that is none of the language's.
+/// The words of an expression, the last one of kind `end`. Throws UserError at a character that is none of the
+/// language's.
 std::vector<Token> split_into_tokens(const SourceText& source);
 
 }  // namespace astatide

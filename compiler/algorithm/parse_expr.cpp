@@ -32,16 +32,23 @@ struct Infix {
   int strength;
 };
 constexpr std::array kInfix{
-    Infix{"or", Op::logical_or, kOrStrength}, Infix{"and", Op::logical_and, kAndStrength},
-    Infix{"<", Op::lt, kComparisonStrength},  Infix{"<=", Op::le, kComparisonStrength},
-    Infix{">", Op::gt, kComparisonStrength},  Infix{">=", Op::ge, kComparisonStrength},
-    Infix{"==", Op::eq, kComparisonStrength}, Infix{"!=", Op::ne, kComparisonStrength},
-    Infix{"+", Op::add, 5},                   Infix{"-", Op::sub, 5},
-    Infix{"*", Op::mul, kProductStrength},    Infix{"/", Op::div, kProductStrength},
+    Infix{"or", Op::logical_or, kOrStrength},
+    Infix{"and", Op::logical_and, kAndStrength},
+    Infix{"<", Op::lt, kComparisonStrength},
+    Infix{"<=", Op::le, kComparisonStrength},
+    Infix{">", Op::gt, kComparisonStrength},
+    Infix{">=", Op::ge, kComparisonStrength},
+    Infix{"==", Op::eq, kComparisonStrength},
+    Infix{"!=", Op::ne, kComparisonStrength},
+    Infix{"+", Op::add, 5},
+    Infix{"-", Op::sub, 5},
+    Infix{"*", Op::mul, kProductStrength},
+    Infix{"/", Op::div, kProductStrength},
     Infix{"%", Op::mod, kProductStrength},
 };
 
-constexpr std::array kReductions{Reduction::sum, Reduction::max, Reduction::min, Reduction::softmax, Reduction::logsumexp};
+constexpr std::array kReductions{Reduction::sum, Reduction::max, Reduction::min, Reduction::softmax,
+                                 Reduction::logsumexp};
 
 std::optional<Reduction> find_reduction(const std::string& name) {
   for (const Reduction r : kReductions)
@@ -80,8 +87,7 @@ class Parser {
 
   Expr whole_expression() {
     Expr e = parse_infix(kOrStrength).e;
-    if (at_word("where"))
-      fail(peek(), "'where' belongs to a definition: NAME[axes] = expression where condition");
+    if (at_word("where")) fail(peek(), "'where' belongs to a definition: NAME[axes] = expression where condition");
     expect_end();
     return e;
   }
@@ -233,8 +239,10 @@ class Parser {
     const Token& token = peek();
     switch (token.kind) {
       case Token::Kind::integer:
-      case Token::Kind::real: return parse_number(nullptr);
-      case Token::Kind::name: return parse_named();
+      case Token::Kind::real:
+        return parse_number(nullptr);
+      case Token::Kind::name:
+        return parse_named();
       case Token::Kind::symbol:
         if (token.text == "(") {
           const Nesting nesting(*this, open_);
@@ -244,7 +252,8 @@ class Parser {
           return inner;
         }
         break;
-      case Token::Kind::end: break;
+      case Token::Kind::end:
+        break;
     }
     fail(token, "a value expected, found " + found(token));
   }
@@ -256,7 +265,8 @@ class Parser {
       if (const auto op = find_function(token.text)) return parse_call(*op);
       const std::string nearest = nearest_name(token.text, function_names());
       fail(token, "unknown function '" + quoted(token.text) + "'",
-           {nearest.empty() ? "a tensor is read with brackets: " + quoted(token.text) + "[..]" : "did you mean " + nearest + "?"});
+           {nearest.empty() ? "a tensor is read with brackets: " + quoted(token.text) + "[..]"
+                            : "did you mean " + nearest + "?"});
     }
     if (token.text == "inf") {
       advance();
@@ -295,8 +305,8 @@ class Parser {
     expect(")", "to close '" + token.text + "('");
     const auto arity = static_cast<std::size_t>(info(op).arity);
     if (args.size() != arity)
-      fail(token, token.text + " takes " + std::to_string(arity) + (arity == 1 ? " operand" : " operands") + ", found " +
-                      std::to_string(args.size()));
+      fail(token, token.text + " takes " + std::to_string(arity) + (arity == 1 ? " operand" : " operands") +
+                      ", found " + std::to_string(args.size()));
     return make(token, Call{op, std::move(args)}, depth);
   }
 
@@ -325,8 +335,8 @@ class Parser {
     return make(token, Reduce{reduction, axis, {body.e}}, body.depth);
   }
 
-  /// The two sides of a comparison, once both are known: `/` was read as real division, and becomes that of integers where
-  /// both sides are built from integers, with no real division written as div().
+  /// The two sides of a comparison, once both are known: `/` was read as real division, and becomes that of integers
+  /// where both sides are built from integers, with no real division written as div().
   void divide_as_integers(Parsed& left, Parsed& right) {
     for (const Parsed* side : {&left, &right})
       if (!is_built_from_integers(side->e, names_, true) || has_written_div(side->e)) return;
@@ -377,6 +387,8 @@ Expr parse_expr(const std::string& text, const Location& at, bool in_index) {
   return parse_expr(SourceText(text, at), {}, in_index);
 }
 
-Func parse_definition(const std::string& text, const Location& at) { return parse_definition(SourceText(text, at), {}); }
+Func parse_definition(const std::string& text, const Location& at) {
+  return parse_definition(SourceText(text, at), {});
+}
 
 }  // namespace astatide

@@ -9,8 +9,8 @@
 
 namespace astatide {
 
-/// Text of a file's value, and where each of its characters stands in the file: a value in quotes or folded over several
-/// lines isn't what the file shows.
+/// Text of a file's value, and where each of its characters stands in the file: a value in quotes or folded over
+/// several lines isn't what the file shows.
 class SourceText {
  public:
   struct Place {

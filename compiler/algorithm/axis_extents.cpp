@@ -1,0 +1,106 @@
+#include <algorithm>
+#include <set>
+
+#include "compiler/algorithm/algorithm.h"
+#include "compiler/algorithm/names.h"
+
+namespace astatide {
+namespace {
+
+/// What gave an axis its extent.
+struct Found {
+  Expr extent;
+  std::string source;
+};
+
+class AxisExtents {
+ public:
+  AxisExtents(const Algorithm& algorithm, Diagnostics& errors) : algorithm_(algorithm), errors_(errors) {
+    for (const auto& [axis, extent] : algorithm.axes) found_.emplace(axis, Found{extent, "axes"});
+  }
+
+  std::map<std::string, Expr> infer() {
+    // An axis may get its extent from a definition whose own axes are known only through a later one.
+    std::size_t before = 0;
+    do {
+      before = found_.size();
+      visit_reads(false);
+    } while (found_.size() > before);
+    visit_reads(true);
+    report_unknown();
+    std::map<std::string, Expr> out;
+    for (const auto& [axis, found] : found_) out.emplace(axis, found.extent);
+    return out;
+  }
+
+ private:
+  void visit_reads(bool report) {
+    for (const Func& func : algorithm_.define) {
+      const auto look = [&](const Expr& e) {
+        if (const auto* r = e.as<Read>()) look_at_read(func, e, *r, report);
+      };
+      visit(func.value, look);
+      if (func.where_predicate) visit(*func.where_predicate, look);
+    }
+  }
+
+  std::optional<Expr> dimension(const std::string& tensor, std::size_t position) const {
+    if (const Input* input = algorithm_.find_input(tensor))
+      return position < input->dims.size() ? std::optional(input->dims[position]) : std::nullopt;
+    const Func* func = algorithm_.find_func(tensor);
+    if (!func || position >= func->indices.size()) return std::nullopt;
+    const auto found = found_.find(func->indices[position]);
+    return found == found_.end() ? std::nullopt : std::optional(found->second.extent);
+  }
+
+  void look_at_read(const Func& func, const Expr& e, const Read& r, bool report) {
+    for (std::size_t i = 0; i < r.indices.size(); ++i) {
+      const auto* v = r.indices[i].as<Variable>();
+      if (!v || algorithm_.find_extent(v->name) || algorithm_.find_scalar(v->name)) continue;
+      const auto extent = dimension(r.tensor, i);
+      if (!extent) continue;
+      const Found& known = found_.emplace(v->name, Found{*extent, r.tensor}).first->second;
+      if (!report || known.extent == *extent || !reported_.insert(v->name + " " + r.tensor).second) continue;
+      Location where = func.where;
+      if (r.indices[i].line() > 0 || e.line() > 0) {
+        const Expr& at = r.indices[i].line() > 0 ? r.indices[i] : e;
+        if (at.line() != where.line) where.text.clear();
+        where.line = at.line();
+        where.column = at.column();
+      }
+      const std::string& source = known.source;
+      errors_.error(where,
+                    "axis " + v->name + " is " + print_expr(known.extent, {}, true) + " in " + source + " and " +
+                        print_expr(*extent, {}, true) + " in " + r.tensor,
+                    {"an axis has one extent in all definitions; give one of the two another name"});
+    }
+  }
+
+  void report_unknown() {
+    for (const Func& func : algorithm_.define) {
+      std::vector<std::string> axes = func.indices;
+      visit(func.value, [&](const Expr& e) {
+        if (const auto* r = e.as<Reduce>()) axes.push_back(r->axis);
+      });
+      for (const std::string& axis : axes)
+        if (!found_.contains(axis) && reported_.insert(axis).second)
+          errors_.error(
+              func.where,
+              "axis " + quoted(axis) + " of " + func.name + " has no extent: it indexes no dimension by itself",
+              {"say it with axes: {" + quoted(axis) + ": EXTENT}"});
+    }
+  }
+
+  const Algorithm& algorithm_;
+  Diagnostics& errors_;
+  std::map<std::string, Found> found_;
+  std::set<std::string> reported_;
+};
+
+}  // namespace
+
+std::map<std::string, Expr> infer_axis_extents(const Algorithm& algorithm, Diagnostics& errors) {
+  return AxisExtents(algorithm, errors).infer();
+}
+
+}  // namespace astatide

@@ -1,0 +1,69 @@
+#include "compiler/algorithm/build.h"
+
+#include "compiler/algorithm/names.h"
+#include "compiler/algorithm/source_text.h"
+
+namespace astatide {
+
+AlgorithmBuilder::AlgorithmBuilder(std::string name) { algorithm_.name = std::move(name); }
+
+AlgorithmBuilder& AlgorithmBuilder::extents(const std::vector<std::string>& names) {
+  for (const std::string& name : names) algorithm_.extents.push_back({name, {}});
+  return *this;
+}
+
+AlgorithmBuilder& AlgorithmBuilder::scalar(const std::string& name, std::optional<Expr> default_value) {
+  algorithm_.scalars.push_back({name, std::move(default_value), {}});
+  return *this;
+}
+
+AlgorithmBuilder& AlgorithmBuilder::input(const std::string& name, std::vector<Expr> dims,
+                                          std::optional<ScalarType> dtype) {
+  algorithm_.inputs.push_back({name, std::move(dims), dtype, {}});
+  return *this;
+}
+
+AlgorithmBuilder& AlgorithmBuilder::input(const std::string& name, const std::vector<std::string>& dims,
+                                          std::optional<ScalarType> dtype) {
+  const NameKinds names = name_kinds(algorithm_);
+  std::vector<Expr> parsed;
+  for (const std::string& dim : dims)
+    parsed.push_back(parse_expr(SourceText(dim, Location{"a dimension of " + quoted(name), 1, 1, dim}), names, true));
+  return input(name, std::move(parsed), dtype);
+}
+
+AlgorithmBuilder& AlgorithmBuilder::define(const std::string& line) {
+  const Location where{"definition " + std::to_string(algorithm_.define.size() + 1) + " of " + quoted(algorithm_.name),
+                       1, 1, line};
+  algorithm_.define.push_back(parse_definition(SourceText(line, where), name_kinds(algorithm_)));
+  return *this;
+}
+
+AlgorithmBuilder& AlgorithmBuilder::define(const std::string& name, const std::vector<std::string>& indices, Expr value,
+                                           std::optional<Expr> where) {
+  algorithm_.define.push_back(
+      {name, indices, std::move(value), std::move(where), Location{"definition of " + quoted(name), 0, 0, ""}});
+  return *this;
+}
+
+AlgorithmBuilder& AlgorithmBuilder::outputs(const std::vector<std::string>& names) {
+  algorithm_.outputs.insert(algorithm_.outputs.end(), names.begin(), names.end());
+  return *this;
+}
+
+AlgorithmBuilder& AlgorithmBuilder::size(const std::string& extent, std::int64_t value) {
+  algorithm_.sizes[extent] = value;
+  return *this;
+}
+
+AlgorithmBuilder& AlgorithmBuilder::axis(const std::string& name, Expr extent) {
+  algorithm_.axes.insert_or_assign(name, std::move(extent));
+  return *this;
+}
+
+Algorithm AlgorithmBuilder::build() const {
+  check_algorithm(algorithm_);
+  return algorithm_;
+}
+
+}  // namespace astatide
