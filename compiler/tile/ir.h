@@ -13,15 +13,20 @@
 #include "compiler/schedule/schedule.h"
 #include "compiler/support/scalar_type.h"
 
-// The tile program: kernels over tile axes, memory declarations, loops, and instructions on whole tiles.
+// The tile program: kernels over tile axes, memory declarations, loops, and instructions on whole tiles. Blocks are
+// printed by indentation.
 //
-//   program  = tensor* kernel+                                   in launch order; scratch tensors join them
+// clang-format off
+//   program  = "program" NAME fact* tensor* kernel+              in launch order; scratch tensors join them
+//   fact     = "extents" NAME,* | "known" (NAME "=" N),* | "bound" (NAME "<=" N),* | "scalars" NAME,*
 //   tensor   = ("input" | "output" | "scratch") NAME ":" TYPE "[" int,* "]"
-//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int),* ")" ["threads" N "x" N] stage* mem* block
-//   stage    = "stage" TENSOR "at" VAR "in" SPACE ["ring" N] ["vector" N] ["align" AXIS N]     until stage_tiles
-//   mem      = NAME ":" TYPE "[" (AXIS ":" N),* "]" "in" SPACE ["ring" N] ["layout" LAYOUT] ["partial" OP] ["alias"
-//   NAME] LAYOUT   = rows [pitch N] | thread_grid<..> | rows of thread_grid<..> block    = "{" stmt* "}" stmt     =
-//   "for" VAR "in" int ".." int ["descending"] (serial | unrolled | once) block
+//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int),* ")" ["threads" N "x" N] ["lanes" N] ["shared" N] stage* mem* block
+//   stage    = "stage" TENSOR "at" VAR "in" SPACE ["ring" N] ["width" N] ["align" AXIS N]     until stage_tiles
+//   mem      = NAME ":" TYPE "[" (AXIS ":" N),* "]" "in" SPACE ["ring" N] ["layout" LAYOUT] ["partial" OP]
+//              ["alias" NAME] ["align" AXIS N] ["offset" N]
+//   LAYOUT   = rows [pitch N] | thread_grid<RxC, r x c> | rows of thread_grid<..>
+//   block    = stmt*
+//   stmt     = "for" VAR "in" int ".." int ["descending"] (serial | unrolled | once) block
 //            | "if" int "uniform" (warp | block) ["cold"] block
 //            | "role" NAME "x" N ["registers" N] block
 //            | "let" VAR "=" int
@@ -31,19 +36,24 @@
 //            | "row_reduce" T ("=" | "op=") OP T' ["cols" a..b]
 //            | "all_reduce" T OP                                   share of a lane -> whole
 //            | "vote" FLAG "= any" expr
-//            | "mma" D ("=" | "+=") operand "*" operand ["by" fma | mma_sync | wgmma] ["->" TOKEN]
-//            | "copy" operand "<-" operand "via" (vector | cp_async | tma | ldmatrix | load | store) ["->" TOKEN]
+//            | "mma" D ("=" | "+=") operand "*" operand ["by" fma | mma_sync | wgmma] ["unroll" N] ["->" TOKEN]
+//            | "copy" operand "<-" operand "via" (vector | cp_async | tma | ldmatrix | load | store) ["width" N] ["->" TOKEN]
 //            | "await" TOKEN
 //            | "advance" (R "to" OP "(" R "," C ")"),+ "moving" (T "by" expr),*       only until relax_rescale
 //            | "reserve" T | "acquire" T | "release" T             one slot of a ring
 //            | "sync"                                              all threads of the role
-//   operand  = T | view;   view = TENSOR "[" expr,* "]" "at" coord,* ["absent" scalar]
-//   coord    = AXIS "=" int ["<" int]                              coordinate of a tile axis: origin + offset, and its
-//   limit int      = integer expression over loop variables, lets and extents
+//   operand  = T | view | strip
+//   view     = TENSOR "[" expr,* "]" ["at" coord,*] ["absent" scalar]     in an mma between parentheses
+//   strip    = T "at" coord,* ["absent" scalar]
+//   coord    = AXIS "=" int ["<" int]                              coordinate of a tile axis: origin + offset, and its limit
+//   int      = integer expression over loop variables, lets and extents
+// clang-format on
 //
-// Meaning: TILE_IR.md section 2 of the design. A tile is a value with named axes; a statement reads and writes whole
-// tiles. Two statements conflict if one writes what the other reads or writes: every pass is legal by that one relation
-// and by the affine analysis of `where`. The program names tiles, recurrences and hardware units, nothing else.
+// Meaning: a tile is a value with named axes; a statement reads and writes whole tiles. Two statements conflict if one
+// writes what the other reads or writes: every pass is legal by that one relation and by the affine analysis of
+// `where`. The program names tiles, recurrences and hardware units, nothing else. A name stands for one thing in a
+// kernel: a tile, a tensor, an extent, a scalar, a loop variable, a let, a flag or a token; coordinates are named after
+// the axes of tiles and belong to the statement that declares them.
 
 namespace astatide::tile {
 
@@ -202,7 +212,7 @@ struct Fill {
 /// dst = value, element by element. Variables of `value` are tiles (a tile with fewer axes is broadcast), coordinates
 /// of `at`, loop variables, lets, extents and scalars; reads are of global tensors and happen only at coordinates
 /// within their limits (0 elsewhere). Where a predicate is false, or a coordinate is beyond its limit, the element is
-/// `absent`, if that is set.
+/// `absent`; a map with predicates has one set.
 struct Map {
   TileName dst;
   std::optional<Columns> columns;
@@ -338,6 +348,9 @@ struct Effects {
 Effects effects_of(const Stmt& stmt);
 bool conflict(const Stmt& a, const Stmt& b);
 
+/// The block of a for, an if or a role; nullptr for an instruction.
+const Block* nested_block(const Stmt& stmt);
+Block* nested_block(Stmt& stmt);
 /// Calls f on every statement, outer before inner.
 void walk(const Block& block, const std::function<void(const Stmt&)>& f);
 /// Rebuilds inside out: f gets each block after the blocks nested in it.
@@ -363,8 +376,8 @@ std::string print(const Program& program);
 std::string print(const Kernel& kernel);
 std::string print(const Stmt& stmt, int indent = 0);
 
-/// Checks the rules of the header and of TILE_IR.md section 3; throws InternalError naming the pass, the kernel and the
-/// statement.
+/// Checks the rules that the header states and verify_rules.h lists; throws InternalError naming the pass, the kernel
+/// and the statement.
 void verify(const Program& program, std::string_view after_pass);
 
 }  // namespace astatide::tile
