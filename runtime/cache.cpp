@@ -166,8 +166,16 @@ FileDescriptor DiskCache::open_root(Missing missing) {
     root = FileDescriptor(::open(root_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   }
   if (!root) {
-    const bool no_directory = errno == ENOTDIR || errno == ELOOP;
-    warn_unusable(no_directory ? "it is no directory, or a symbolic link" : "it can't be opened: " + error_text(errno));
+    const int error = errno;
+    struct stat status {};
+    const bool exists = ::lstat(root_.c_str(), &status) == 0;
+    if (exists && S_ISLNK(status.st_mode)) {
+      warn_unusable("it is a symbolic link");
+    } else if (exists && !S_ISDIR(status.st_mode)) {
+      warn_unusable("it is no directory");
+    } else {
+      warn_unusable("it can't be opened: " + error_text(error));
+    }
     return {};
   }
   struct stat status {};

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -166,7 +167,7 @@ HostTensor dense_copy(const HostTensor& tensor, ScalarType dtype) {
   std::byte* to = copy.origin();
   const auto size = static_cast<std::size_t>(size_in_bytes(dtype));
   if (dtype == tensor.dtype && is_dense(tensor)) {
-    std::memcpy(to, tensor.origin(), copy.data->size());
+    std::copy_n(tensor.origin(), copy.data->size(), to);
     return copy;
   }
   for_each_element(tensor, [&](const std::byte* address) {

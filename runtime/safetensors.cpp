@@ -67,6 +67,8 @@ Json parse_header(const ByteSource& source, const std::string& text) {
     // nlohmann counts bytes from 1.
     const std::uint64_t at = kHeaderStart + (error.byte > 0 ? error.byte - 1 : 0);
     source.fail(at, "the header is no valid JSON");
+  } catch (const Json::out_of_range&) {
+    source.fail(kHeaderStart, "the header holds a number that no 64-bit type can");
   }
 }
 
