@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,9 @@ struct Cascade {
   /// expression.
   std::vector<RowValue> values;
   std::map<std::string, Expr> axis_extents;  // of every axis that occurs
+  /// Extents, and scalars whose default is positive whatever the extents are. An argument that breaks the promise
+  /// changes no result but may let an exponential overflow.
+  std::set<std::string> positive;
 };
 
 /// Finds the cascade that the outputs need. Nothing is recognised by name: abbreviations are expanded first. Throws

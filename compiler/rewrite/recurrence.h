@@ -13,6 +13,9 @@ namespace astatide {
 struct Weight {
   std::string name;
   Expr value;  // over elements, slots (new), weights before it, axes, reads
+  /// All definitions that it replaces, up to factors that are constant along the row; `name` among them unless it is
+  /// made.
+  std::vector<std::string> replaces;
   Location where;
 };
 

@@ -1,0 +1,101 @@
+#include <algorithm>
+
+#include "compiler/rewrite/derivation.h"
+
+namespace astatide {
+
+namespace {
+
+bool has_exponential(const Expr& e) {
+  bool found = false;
+  visit(e, [&](const Expr& node) { found = found || node.is_call(Op::exp) || node.is_call(Op::exp2); });
+  return found;
+}
+
+bool stands_in_exponent(const std::string& name, const Expr& e) {
+  bool found = false;
+  visit(e, [&](const Expr& node) {
+    if (node.is_call(Op::exp) || node.is_call(Op::exp2)) found = found || free_variables(node).contains(name);
+  });
+  return found;
+}
+
+/// A definition that is itself maximised, masked or a product stays a name that the algebra does not look into: its
+/// bound is known by that name. Others are looked into where that can matter, which is where they hold an exponential.
+void inline_elements(Derivation& derivation) {
+  for (const Element& element : derivation.cascade.elements) {
+    const bool maximised = std::any_of(
+        derivation.cascade.stages.begin(), derivation.cascade.stages.end(),
+        [&](const Stage& stage) { return stage.op != Reduction::sum && stage.term == variable(element.name); });
+    const Expr value = substitute(element.value, derivation.inlined_elements);
+    if (maximised || element.product || !element.where_predicates.empty() || !has_exponential(value)) continue;
+    derivation.inlined_elements.insert_or_assign(element.name, value);
+  }
+}
+
+/// Minima under exponentials become maxima: exp(m - a) has the maximum of -a for its reference.
+Cascade with_maxima_as_references(const Cascade& cascade) {
+  Cascade result = cascade;
+  for (std::size_t i = 0; i < result.stages.size(); ++i) {
+    Stage& stage = result.stages[i];
+    const auto reads = [&](const Stage& other) { return stands_in_exponent(stage.name, other.term); };
+    if (stage.op != Reduction::min || std::none_of(result.stages.begin(), result.stages.end(), reads)) continue;
+    stage.op = Reduction::max;
+    stage.term = -stage.term;
+    const std::map<std::string, Expr> negated{{stage.name, -variable(stage.name)}};
+    for (std::size_t k = i + 1; k < result.stages.size(); ++k) {
+      result.stages[k].term = substitute(result.stages[k].term, negated);
+    }
+    for (RowValue& value : result.values) value.value = substitute(value.value, negated);
+  }
+  return result;
+}
+
+void check_order(const Cascade& cascade) {
+  for (std::size_t i = 0; i < cascade.stages.size(); ++i) {
+    const Stage& stage = cascade.stages[i];
+    const std::set<std::string> names = free_variables(stage.term);
+    for (std::size_t k = i; k < cascade.stages.size(); ++k) {
+      if (!names.contains(cascade.stages[k].name)) continue;
+      throw UserError(stage.where, "stage '" + stage.name + "': uses '" + cascade.stages[k].name +
+                                       "' before it is defined (reductions must be listed in dependency order and must "
+                                       "not be recursive)");
+    }
+  }
+}
+
+void check_outputs(const Derivation& derivation) {
+  for (const RowValue& value : derivation.cascade.values) {
+    if (!value.output || !derivation.varies_along(free_variables(value.value))) continue;
+    throw UserError(value.where,
+                    "output '" + value.name + "' varies along the reduction axis through " +
+                        names_along(derivation, value.value) +
+                        "; it cannot be produced by a streaming pass (write it with a second pass from the saved LSE)",
+                    {"rewrite: none computes it"});
+  }
+}
+
+}  // namespace
+
+std::string new_value_name(const std::string& slot) { return slot + "_new"; }
+
+Recurrence derive_online(const Cascade& original, const DeriveOptions& options) {
+  check_order(original);
+  const Cascade cascade = with_maxima_as_references(original);
+  Derivation derivation(cascade, options);
+  check_outputs(derivation);
+  inline_elements(derivation);
+  for (const Stage& stage : cascade.stages) {
+    const bool takes_name = std::none_of(cascade.values.begin(), cascade.values.end(), [&](const RowValue& value) {
+      return value.output && value.name == stage.name;
+    });
+    if (stage.op == Reduction::sum) {
+      derive_sum(derivation, stage, takes_name);
+    } else {
+      derive_extremum(derivation, stage, takes_name);
+    }
+  }
+  return write_recurrence(derivation);
+}
+
+}  // namespace astatide

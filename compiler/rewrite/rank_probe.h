@@ -1,0 +1,14 @@
+#pragma once
+
+#include "compiler/algorithm/expr.h"
+
+namespace astatide {
+
+struct Derivation;
+
+/// Separation rank of f(x, r) on random probes, x what varies along the axis and r the slots: a lower bound on the
+/// number of carried sums of any streaming form. Turns "not found" into "none with a small state". Source:
+/// REWRITE.md 1.3, 2.3.
+int probe_rank(const Derivation& derivation, const Expr& f);
+
+}  // namespace astatide

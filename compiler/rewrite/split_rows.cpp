@@ -1,0 +1,120 @@
+#include "compiler/rewrite/split_rows.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace astatide {
+
+namespace {
+
+using Axes = std::set<std::string>;
+
+void collect_factors(const Expr& e, std::vector<Expr>& factors) {
+  if (e.is_call(Op::mul) || e.is_call(Op::div) || e.is_call(Op::absorb) || e.is_call(Op::neg)) {
+    for (const Expr& operand : children(e)) collect_factors(operand, factors);
+  } else {
+    factors.push_back(e);
+  }
+}
+
+class RowSplitter {
+ public:
+  explicit RowSplitter(Cascade& cascade) : cascade_(cascade) {}
+
+  void run(const std::vector<std::string>& preferred) {
+    Axes rows;
+    for (const Stage& stage : cascade_.stages) {
+      const Axes all = axes_of(stage.term);
+      axes_[stage.name] = all;
+      const Axes extra = extra_of(stage.term);
+      extra_[stage.name] = extra;
+      std::set_difference(all.begin(), all.end(), extra.begin(), extra.end(), std::inserter(rows, rows.end()));
+    }
+    for (Stage& stage : cascade_.stages) {
+      for (const std::string& axis : ordered(axes_[stage.name], preferred)) {
+        if (!rows.contains(axis)) stage.extra.push_back(axis);
+      }
+    }
+    cascade_.rows = ordered(rows, preferred);
+  }
+
+ private:
+  static std::vector<std::string> ordered(const Axes& axes, const std::vector<std::string>& preferred) {
+    std::vector<std::string> result;
+    for (const std::string& axis : preferred) {
+      const bool seen = std::find(result.begin(), result.end(), axis) != result.end();
+      if (axes.contains(axis) && !seen) result.push_back(axis);
+    }
+    for (const std::string& axis : axes) {
+      if (std::find(result.begin(), result.end(), axis) == result.end()) result.push_back(axis);
+    }
+    return result;
+  }
+
+  Axes axes_of(const Expr& e) const {
+    Axes axes;
+    for (const std::string& name : free_variables(with_elements_expanded(e, cascade_.elements))) {
+      if (auto stage = axes_.find(name); stage != axes_.end()) {
+        axes.insert(stage->second.begin(), stage->second.end());
+      } else if (cascade_.axis_extents.contains(name) && name != cascade_.axis) {
+        axes.insert(name);
+      }
+    }
+    for (const Element& element : cascade_.elements) {
+      if (!free_variables(e).contains(element.name)) continue;
+      for (const Expr& predicate : element.where_predicates) axes.merge(axes_of(predicate));
+    }
+    return axes;
+  }
+
+  bool varies_along_axis(const Expr& e) const {
+    return free_variables(with_elements_expanded(e, cascade_.elements)).contains(cascade_.axis);
+  }
+
+  Axes extra_of(const Expr& term) const {
+    std::vector<Expr> factors;
+    collect_factors(term, factors);
+    for (const bool only_reads : {true, false}) {
+      for (std::size_t i = factors.size(); i-- > 0;) {
+        const bool is_read = with_elements_expanded(factors[i], cascade_.elements).as<Read>() != nullptr;
+        if (is_read != only_reads || !varies_along_axis(factors[i])) continue;
+        Axes others;
+        bool others_vary = false;
+        for (std::size_t k = 0; k < factors.size(); ++k) {
+          if (k == i) continue;
+          others.merge(axes_of(factors[k]));
+          others_vary = others_vary || varies_along_axis(factors[k]);
+        }
+        Axes extra;
+        const Axes own = axes_of(factors[i]);
+        std::set_difference(own.begin(), own.end(), others.begin(), others.end(), std::inserter(extra, extra.end()));
+        if (!extra.empty() && !others.empty() && others_vary) return extra;
+      }
+    }
+    return {};
+  }
+
+  Cascade& cascade_;
+  std::map<std::string, Axes> axes_, extra_;
+};
+
+}  // namespace
+
+Expr with_elements_expanded(const Expr& e, const std::vector<Element>& elements) {
+  Expr expanded = e;
+  for (std::size_t i = elements.size(); i-- > 0;) {
+    const Element& element = elements[i];
+    Expr value = element.value;
+    if (element.product) {
+      // The contracted axis is gone when the element is there, and its name may be that of an axis of the result.
+      const Expr terms = element.product->lhs * element.product->rhs;
+      value = substitute(value, {{element.name, substitute(terms, {{element.product->axis, Expr(0)}})}});
+    }
+    expanded = substitute(expanded, {{element.name, value}});
+  }
+  return expanded;
+}
+
+void split_rows(Cascade& cascade, const std::vector<std::string>& preferred) { RowSplitter(cascade).run(preferred); }
+
+}  // namespace astatide
