@@ -11,6 +11,7 @@
 #include "compiler/algorithm/algorithm.h"
 #include "compiler/schedule/target.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/scalar_type.h"
 
 namespace astatide {
 
@@ -59,6 +60,7 @@ struct Placement {
   const Directive* find(DirectiveKind kind) const;
   std::optional<std::int64_t> tile_of(const std::string& axis) const;
   AxisNumbers tile() const;
+  /// As written, or the loops of blocks(), slowest first, then the other tiled loops in the order of tile().
   std::vector<LoopName> reorder() const;
   /// gpu_blocks or parallel, whichever is written.
   std::vector<LoopName> blocks() const;
@@ -104,9 +106,11 @@ std::string print_schedule_as_cpp(const Schedule& schedule);
 /// Refuses a schedule that is illegal for this algorithm on this target: unknown names and axes, placements inside
 /// loops that their consumers don't have (with the legal ones), sizes that hardware can't do, directives that would
 /// have no effect. `sizes` holds the extents known at compile time (those of axes that no loop tiles, and any others).
-/// Throws UserError with all problems.
+/// `input_type` is the type of inputs that name none; without it the limits that depend on it are checked for the
+/// narrowest. Throws UserError with all problems.
 void check_legal(const Schedule& schedule, const Algorithm& algorithm, const Target& target,
-                 const std::map<std::string, std::int64_t>& sizes);
+                 const std::map<std::string, std::int64_t>& sizes,
+                 std::optional<ScalarType> input_type = std::nullopt);
 
 class PlacementBuilder {
  public:

@@ -1,0 +1,275 @@
+#include <algorithm>
+
+#include "compiler/schedule/directives.h"
+#include "compiler/schedule/legality.h"
+
+// Tiles, loops, blocks and threads of the kernels.
+
+namespace astatide {
+namespace {
+
+constexpr std::int64_t kMostTileElements = std::int64_t{1} << 18;
+constexpr int kWarp = 32;
+
+bool contains(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+Location place_of(const LoopNest& nest, DirectiveKind kind) {
+  const Directive* directive = nest.placement->find(kind);
+  return directive == nullptr ? nest.placement->where : directive->where;
+}
+
+DirectiveKind blocks_kind(const LegalityCheck& check) {
+  return check.least.is_cuda() ? DirectiveKind::gpu_blocks : DirectiveKind::parallel;
+}
+
+std::string blocks_key(const LegalityCheck& check) { return std::string(directive_info(blocks_kind(check)).key); }
+
+/// Row axes that a product of tiles can have in its rows: the other factor does not vary with them.
+std::vector<std::string> tileable_rows(const LegalityCheck& check) {
+  std::set<std::string> shared;
+  for (const Element& element : check.cascade.elements)
+    if (element.product) shared.merge(free_variables(element.product->rhs));
+  for (const Stage& stage : check.cascade.stages)
+    for (const Operand& operand : check.operands)
+      if (operand.product_of == stage.name) shared.insert(operand.axes.begin(), operand.axes.end());
+  std::vector<std::string> rows;
+  for (const std::string& row : check.cascade.rows)
+    if (shared.count(row) == 0) rows.push_back(row);
+  return rows;
+}
+
+void check_tile(LegalityCheck& check, const LoopNest& nest) {
+  const Location where = place_of(nest, DirectiveKind::tile);
+  const std::vector<std::string> tileable = tileable_rows(check);
+  const AxisNumbers tile = nest.placement->tile();
+  std::string proposal;
+  if (!tileable.empty()) proposal = tileable.back() + ": 64, ";
+  proposal = "tile: {" + proposal + nest.axis + ": 64}";
+  if (tile.empty()) {
+    check.errors.error(where, nest.root + " has a kernel of its own and no tile", {proposal});
+    return;
+  }
+  std::vector<std::string> tiled_rows;
+  std::int64_t elements = 1;
+  for (const auto& [axis, size] : tile) {
+    elements *= std::clamp<std::int64_t>(size, 1, 1024);
+    elements = std::min(elements, kMostTileElements + 1);
+    if (axis == nest.axis) continue;
+    if (contains(tileable, axis)) {
+      tiled_rows.push_back(axis);
+    } else if (contains(nest.axes, axis)) {
+      check.errors.error(where,
+                         "tile of " + nest.root + ": both factors of a product vary with " + axis +
+                             ", so no tile can hold several of it",
+                         {"legal are " + join(tileable) + (tileable.empty() ? "" : " and ") + nest.axis});
+    } else if (check.cascade.axis_extents.count(axis) > 0) {
+      check.errors.error(where, "tile of " + nest.root + ": " + axis + " is whole in a tile, no loop runs over it",
+                         {"loops of " + nest.root + " run over " + join(nest.axes)});
+    } else {
+      const std::string near = nearest_name(axis, nest.axes);
+      std::vector<std::string> notes = {"loops of " + nest.root + " run over " + join(nest.axes)};
+      if (!near.empty()) notes.insert(notes.begin(), "did you mean " + near + "?");
+      check.errors.error(where, "tile of " + nest.root + ": there is no axis " + axis, notes);
+    }
+  }
+  if (!nest.placement->tile_of(nest.axis))
+    check.errors.error(where, "tile of " + nest.root + " does not name " + nest.axis + ", the axis that is reduced",
+                       {proposal});
+  if (tiled_rows.size() > 1)
+    check.errors.error(
+        where, "tile of " + nest.root + " names the row axes " + join(tiled_rows, " and ") + ", a tile has one");
+  if (tiled_rows.empty() && !tileable.empty())
+    check.errors.error(where, "tile of " + nest.root + " names no row axis", {proposal});
+  if (elements > kMostTileElements)
+    check.errors.error(where,
+                       "tile of " + nest.root + " has more than " + std::to_string(kMostTileElements) + " elements");
+}
+
+/// The loops named by a directive are loops of the nest.
+bool check_loops(LegalityCheck& check, const LoopNest& nest, DirectiveKind kind, const std::vector<LoopName>& named) {
+  bool right = true;
+  for (const LoopName& loop : named) {
+    if (contains(nest.loops, loop)) continue;
+    right = false;
+    const std::string key = std::string(directive_info(kind).key) + " of " + nest.root + ": ";
+    const std::string axis = axis_of_loop(loop);
+    std::vector<std::string> notes = {"loops of " + nest.root + " are " + join(nest.loops)};
+    std::string problem = "there is no loop " + loop;
+    if (loop.ends_with(".i")) {
+      problem = loop + " is the loop inside a tile, which threads and vectors share";
+    } else if (contains(nest.axes, axis)) {
+      problem =
+          loop == axis ? axis + " is tiled, its loop is " + axis + ".o" : axis + " is not tiled, its loop is " + axis;
+    } else if (check.cascade.axis_extents.count(axis) > 0) {
+      problem = axis + " is whole in a tile, no loop runs over it";
+    } else if (const std::string near = nearest_name(loop, nest.loops); !near.empty()) {
+      notes.insert(notes.begin(), "did you mean " + near + "?");
+    }
+    check.errors.error(place_of(nest, kind), key + problem, notes);
+  }
+  return right;
+}
+
+bool check_order(LegalityCheck& check, LoopNest& nest) {
+  const bool written = nest.placement->find(DirectiveKind::reorder) != nullptr;
+  if (written && !check_loops(check, nest, DirectiveKind::reorder, nest.order)) return false;
+  std::vector<LoopName> missing;
+  for (const LoopName& loop : nest.loops)
+    if (!contains(nest.order, loop)) missing.push_back(loop);
+  if (!missing.empty()) {
+    const std::string where = written ? "reorder" : blocks_key(check);
+    check.errors.error(place_of(nest, written ? DirectiveKind::reorder : blocks_kind(check)),
+                       where + " of " + nest.root + " lacks " + join(missing),
+                       {"loops of " + nest.root + " are " + join(nest.loops)});
+    return false;
+  }
+  return nest.order.size() == nest.loops.size();
+}
+
+bool check_blocks(LegalityCheck& check, LoopNest& nest) {
+  const std::string key = blocks_key(check);
+  const std::vector<LoopName> blocks = nest.placement->blocks();
+  const Location where = place_of(nest, blocks_kind(check));
+  if (blocks.empty()) {
+    std::vector<LoopName> outer = nest.loops;
+    if (nest.reduces) std::erase(outer, nest.axis_loop());
+    std::reverse(outer.begin(), outer.end());
+    check.errors.error(nest.placement->where, nest.root + " has a kernel of its own and no " + key,
+                       {key + ": [" + join(outer) + "]"});
+    return false;
+  }
+  const DirectiveKind kind =
+      nest.placement->find(DirectiveKind::gpu_blocks) != nullptr ? DirectiveKind::gpu_blocks : DirectiveKind::parallel;
+  if (!check_loops(check, nest, kind, blocks)) return false;
+  if (nest.reduces && contains(blocks, nest.axis_loop())) {
+    check.errors.error(where,
+                       key + " of " + nest.root + ": " + nest.axis_loop() + " runs over the axis that " + nest.root +
+                           " reduces, and blocks can't share a reduction",
+                       {"leave " + nest.axis_loop() + " inside the block"});
+    return false;
+  }
+  nest.block_loops = blocks.size();
+  return true;
+}
+
+bool check_blocks_are_outermost(LegalityCheck& check, const LoopNest& nest) {
+  const std::vector<LoopName> blocks = nest.placement->blocks();
+  for (std::size_t n = 0; n < blocks.size() && n < nest.order.size(); ++n) {
+    if (contains(blocks, nest.order[n])) continue;
+    std::vector<LoopName> order;
+    for (const bool wanted : {true, false})
+      for (const LoopName& loop : nest.order)
+        if (contains(blocks, loop) == wanted) order.push_back(loop);
+    check.errors.error(
+        place_of(nest, DirectiveKind::reorder),
+        "reorder of " + nest.root + ": " + nest.order[n] + " lies outside loops that are spread over blocks",
+        {"reorder: [" + join(order) + "]"});
+    return false;
+  }
+  return true;
+}
+
+void check_threads(LegalityCheck& check, const LoopNest& nest) {
+  if (!check.least.is_cuda()) return;
+  const auto threads = nest.placement->threads();
+  const Location where = place_of(nest, DirectiveKind::threads);
+  if (!threads) {
+    check.errors.error(nest.placement->where, nest.root + " has a kernel of its own and no threads",
+                       {"threads: [16, 16]"});
+    return;
+  }
+  const auto [rows, columns] = *threads;
+  const std::int64_t count = std::int64_t{rows} * columns;
+  if (rows <= 0 || columns <= 0) return;  // reported with the values
+  const std::string of = "threads of " + nest.root + ": ";
+  if (count % kWarp != 0)
+    check.errors.error(where,
+                       of + std::to_string(rows) + " x " + std::to_string(columns) + " = " + std::to_string(count) +
+                           ", which is no multiple of a warp of 32",
+                       {"threads: [16, 16]"});
+  if (columns > kWarp || kWarp % columns != 0)
+    check.errors.error(where, of + std::to_string(columns) +
+                                  " columns, allowed are 1, 2, 4, 8, 16 and 32: the threads of "
+                                  "a row lie in one warp");
+  const int limit = check.target.threads_per_block;
+  if (limit > 0 && count > limit)
+    check.errors.error(where, of + std::to_string(count) + " threads, a block of " + check.target.name +
+                                  " has at most " + std::to_string(limit));
+}
+
+void check_grid(LegalityCheck& check, const LoopNest& nest) {
+  std::int64_t blocks = 1;
+  std::string product;
+  for (const LoopName& loop : nest.placement->blocks()) {
+    const std::string axis = axis_of_loop(loop);
+    const auto extent = check.extent_of(axis);
+    if (!extent || *extent < 0) return;
+    const std::int64_t tile = std::max<std::int64_t>(1, nest.placement->tile_of(axis).value_or(1));
+    const std::int64_t steps = *extent / tile + (*extent % tile != 0 ? 1 : 0);
+    product += (product.empty() ? "" : " * ") + std::to_string(steps);
+    if (__builtin_mul_overflow(blocks, steps, &blocks)) blocks = INT64_MAX;
+  }
+  if (check.target.blocks_per_grid > 0 && blocks > check.target.blocks_per_grid)
+    check.errors.error(place_of(nest, blocks_kind(check)),
+                       blocks_key(check) + " of " + nest.root + ": " + product + " blocks, the grid of " +
+                           check.target.name + " has at most " + std::to_string(check.target.blocks_per_grid));
+}
+
+/// Definitions that get a kernel: with compute_root, and one output that does not vary along the axis.
+void find_nests(LegalityCheck& check) {
+  bool main_found = false;
+  for (const Placement& placement : check.schedule.placements) {
+    const NameRole role = check.role_of(placement.name);
+    const bool along_axis = role == NameRole::element || role == NameRole::weight;
+    const bool inner = placement.compute_at().has_value() && !placement.compute_root();
+    const bool main = role == NameRole::row_output && !main_found && !inner;
+    if (!main && !(along_axis && (placement.compute_root() || (check.is_output(placement.name) && !inner)))) continue;
+    if (check.is_root(placement.name)) continue;  // given twice, which is reported
+    main_found = main_found || main;
+    LoopNest nest;
+    nest.root = placement.name;
+    nest.placement = &placement;
+    nest.axis = check.cascade.axis;
+    nest.axes = check.cascade.rows;
+    nest.axes.push_back(nest.axis);
+    nest.reduces = role != NameRole::element;
+    for (const std::string& axis : nest.axes) nest.loops.push_back(placement.tile_of(axis) ? axis + ".o" : axis);
+    nest.order = placement.reorder();
+    check.nests.push_back(std::move(nest));
+  }
+}
+
+}  // namespace
+
+void check_nests(LegalityCheck& check) {
+  find_nests(check);
+  for (LoopNest& nest : check.nests) {
+    check_tile(check, nest);
+    // In this order: without blocks there is no default order to check.
+    const bool blocks = check_blocks(check, nest);
+    const bool written = nest.placement->find(DirectiveKind::reorder) != nullptr;
+    const bool order = (blocks || written) && check_order(check, nest);
+    nest.consistent = blocks && order && check_blocks_are_outermost(check, nest);
+    check_threads(check, nest);
+    check_grid(check, nest);
+  }
+  check.assign_nests();
+  std::vector<std::string> rows;
+  for (const std::string& output : check.algorithm.outputs)
+    if (check.role_of(output) == NameRole::row_output) rows.push_back(output);
+  if (check.main_nest() == nullptr && !rows.empty())
+    check.errors.error(check.schedule.where,
+                       "no output has a place: " + join(rows, " or ") + " needs tile, " + blocks_key(check) +
+                           (check.least.is_cuda() ? " and threads" : ""),
+                       {rows[0] + ": {tile: {...}, " + blocks_key(check) + ": [...]}"});
+  for (const std::string& output : check.algorithm.outputs)
+    if (check.role_of(output) != NameRole::row_output && !check.is_root(output) &&
+        check.schedule.find(output) == nullptr)
+      check.errors.error(check.schedule.where,
+                         "the output " + output + " varies along " + check.cascade.axis + " and has no place",
+                         {output + ": {compute_root: true, ...}"});
+}
+
+}  // namespace astatide

@@ -1,0 +1,196 @@
+#include <algorithm>
+
+#include "compiler/schedule/directives.h"
+#include "compiler/schedule/legality.h"
+
+// Where tiles live, and how they are loaded, padded and unrolled.
+
+namespace astatide {
+namespace {
+
+constexpr int kWidestLoad = 16;  // bytes, ld.global.v4 and st.shared.v4
+constexpr std::int64_t kMostUnrolled = 256;
+
+bool contains(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+/// One directive under check: messages start with "KEY of NAME".
+struct Subject {
+  LegalityCheck& check;
+  const Placement& placement;
+  const Directive& directive;
+  NameRole role;
+
+  void error(const std::string& message, std::vector<std::string> notes = {}) const {
+    check.errors.error(directive.where,
+                       std::string(directive_info(directive.kind).key) + " of " + placement.name + ": " + message,
+                       std::move(notes));
+  }
+  bool is_root() const { return check.is_root(placement.name); }
+};
+
+/// The definition is a factor of a product of tiles, which plain multiply-adds read from shared memory.
+bool is_operand(const Subject& subject) {
+  return subject.role == NameRole::weight ||
+         (subject.role == NameRole::element &&
+          std::none_of(subject.check.cascade.elements.begin(), subject.check.cascade.elements.end(),
+                       [&](const Element& e) { return e.name == subject.placement.name && e.product; }));
+}
+
+void check_store_in(const Subject& subject) {
+  const auto space = subject.placement.store_in();
+  if (!space) return;  // no space, reported with the values
+  const std::string& name = subject.placement.name;
+  const bool cuda = subject.check.least.is_cuda();
+  if (subject.is_root()) {
+    if (*space != Space::global) subject.error(name + " is computed at root and lives in global memory");
+    return;
+  }
+  if (*space == Space::global) {
+    subject.error(
+        subject.role == NameRole::input ? "a copy in global memory would have no effect"
+                                        : "a tile lives in shared memory or in registers",
+        {subject.role == NameRole::input ? "store_in: shared"
+                                         : "compute_root: true keeps the whole of " + name + " in global memory"});
+    return;
+  }
+  if (*space == Space::shared) return;
+  if (subject.role == NameRole::input) {
+    subject.error("a product reads it, and multiply-adds read their operands from shared memory", {"store_in: shared"});
+  } else if (cuda && is_operand(subject)) {
+    subject.error(name + " is an operand of a product, and multiply-adds read their operands from shared memory",
+                  {"store_in: shared"});
+  } else if (const auto at = subject.placement.compute_at()) {
+    for (const LoopNest* nest : subject.check.nests_of(name))
+      if (nest->consistent && nest->position(*at) < nest->position(nest->axis_loop()) && nest->reduces &&
+          subject.check.schedule.rewrite == RewriteMode::none)
+        return subject.error(
+            "at " + *at + " the tile holds all of " + nest->axis + ", whose length is known at run time",
+            {"store_in: shared"});
+  }
+}
+
+void check_ring(const Subject& subject) {
+  const int slots = subject.placement.ring_buffer();
+  const auto at = subject.placement.stage_at();
+  if (slots <= 1 || !at) return;
+  for (const LoopNest* nest : subject.check.nests_of(subject.placement.name)) {
+    const std::size_t position = nest->position(*at);
+    if (nest->consistent && position < nest->block_loops)
+      subject.error(*at + " is spread over blocks, so each block copies one tile and " + std::to_string(slots) +
+                        " slots would have no effect",
+                    {"leave it out"});
+  }
+}
+
+void check_vectorize(const Subject& subject) {
+  const std::int64_t elements = subject.placement.vectorize().value_or(1);
+  const Input* input = subject.check.algorithm.find_input(subject.placement.name);
+  if (input == nullptr) return;
+  // Without a type named or requested, the narrowest floating type sets the limit.
+  const ScalarType type = input->dtype.value_or(subject.check.input_type.value_or(ScalarType::f16));
+  const std::int64_t bytes = elements * size_in_bytes(type);
+  if (bytes <= kWidestLoad) return;
+  subject.error(std::to_string(elements) + " elements of " + std::string(name_of(type)) + " are " +
+                    std::to_string(bytes) + " bytes, one load moves at most " + std::to_string(kWidestLoad),
+                {"vectorize: " + std::to_string(kWidestLoad / size_in_bytes(type))});
+}
+
+/// The axes that the products of a definition sum: d of S, and j of the output of P * V.
+std::vector<std::string> contracted_axes(const LegalityCheck& check, const std::string& name) {
+  std::vector<std::string> axes;
+  for (const Element& element : check.cascade.elements)
+    if (element.name == name && element.product) axes.push_back(element.product->axis);
+  const bool has_product = std::any_of(check.cascade.stages.begin(), check.cascade.stages.end(),
+                                       [](const Stage& stage) { return !stage.extra.empty(); });
+  if (check.main_nest() != nullptr && check.main_nest()->root == name && has_product)
+    axes.push_back(check.cascade.axis);
+  return axes;
+}
+
+void check_unroll(const Subject& subject) {
+  const auto* factors = std::get_if<AxisNumbers>(&subject.directive.value);
+  if (factors == nullptr) return;
+  const std::vector<std::string> axes = contracted_axes(subject.check, subject.placement.name);
+  std::int64_t product = 1;
+  for (const auto& [axis, factor] : *factors) {
+    product = std::min<std::int64_t>(product * std::clamp<std::int64_t>(factor, 1, 64), kMostUnrolled + 1);
+    if (axes.empty()) {
+      subject.error(subject.placement.name + " holds no product, it would have no effect", {"leave it out"});
+    } else if (!contains(axes, axis)) {
+      const std::string near = nearest_name(axis, axes);
+      std::vector<std::string> notes = {"the product of " + subject.placement.name + " sums over " + join(axes)};
+      if (!near.empty()) notes.insert(notes.begin(), "did you mean " + near + "?");
+      subject.error(axis + " is not summed by the product, it would have no effect", notes);
+    }
+  }
+  if (product > kMostUnrolled)
+    subject.error("more than " + std::to_string(kMostUnrolled) + " copies of the innermost loop's body");
+}
+
+void check_align(const Subject& subject) {
+  const auto* multiples = std::get_if<AxisNumbers>(&subject.directive.value);
+  if (multiples == nullptr) return;
+  const std::string& name = subject.placement.name;
+  if (subject.placement.store_in().value_or(subject.role == NameRole::input ? Space::shared : Space::register_file) !=
+      Space::shared)
+    return subject.error(name + " does not live in shared memory, it would have no effect", {"store_in: shared"});
+  const std::vector<std::string> axes = subject.check.axes_of(name);
+  const std::vector<const LoopNest*> nests = subject.check.nests_of(name);
+  for (const auto& [axis, multiple] : *multiples) {
+    if (!contains(axes, axis)) {
+      const std::string near = nearest_name(axis, axes);
+      std::vector<std::string> notes = {"axes of " + name + " are " + join(axes)};
+      if (!near.empty()) notes.insert(notes.begin(), "did you mean " + near + "?");
+      subject.error(axis + " is no axis of " + name, notes);
+      continue;
+    }
+    for (const LoopNest* nest : nests) {
+      const auto tile = nest->placement->tile_of(axis);
+      const bool step = !tile && contains(nest->axes, axis);
+      if (step) {
+        subject.error("a tile holds one step of " + axis + ", it would have no effect", {"leave it out"});
+      } else if (tile && multiple > 0 && *tile % multiple == 0) {
+        subject.error("tiles of " + axis + " are " + std::to_string(*tile) + ", a multiple of " +
+                          std::to_string(multiple) + " already: it would have no effect",
+                      {"align_storage: {" + axis + ": " + std::to_string(*tile + 4) + "}"});
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void check_storage(LegalityCheck& check) {
+  for (const Placement& placement : check.schedule.placements) {
+    const NameRole role = check.role_of(placement.name);
+    if (role == NameRole::unknown || role == NameRole::plain_input || role == NameRole::inlined ||
+        role == NameRole::row_value || (role == NameRole::row_output && !check.is_root(placement.name)))
+      continue;
+    for (const Directive& directive : placement.directives) {
+      const Subject subject{check, placement, directive, role};
+      switch (directive.kind) {
+        case DirectiveKind::store_in:
+          check_store_in(subject);
+          break;
+        case DirectiveKind::ring_buffer:
+          check_ring(subject);
+          break;
+        case DirectiveKind::vectorize:
+          check_vectorize(subject);
+          break;
+        case DirectiveKind::unroll:
+          check_unroll(subject);
+          break;
+        case DirectiveKind::align_storage:
+          check_align(subject);
+          break;
+        default:
+          break;
+      }
+    }
+  }
+}
+
+}  // namespace astatide
