@@ -56,8 +56,12 @@ def check_format():
         return
     result = subprocess.run([program, "--dry-run", "-Werror", *files], cwd=ROOT, capture_output=True, text=True)
     if result.returncode != 0:
-        findings = [line for line in result.stderr.splitlines() if ": error: code should be" in line]
-        yield from findings or [result.stderr]
+        findings = re.findall(r"^(.+?):(\d+):\d+: error: code should be", result.stderr, re.MULTILINE)
+        if not findings:
+            yield result.stderr
+        # The first place of each file is enough: `./dev format` mends them all.
+        for path, line in dict(reversed(findings)).items():
+            yield f"{path}:{line}: clang-format would change this"
 
 
 def check_length():
