@@ -23,6 +23,13 @@ std::int64_t Mem::element_count() const {
   return count;
 }
 
+std::int64_t Mem::byte_count() const {
+  std::int64_t elements = element_count();
+  if (const auto* rows = std::get_if<Rows>(&layout); rows && rows->pitch != 0 && !dims.empty())
+    elements = elements / dims.back().extent * rows->pitch;
+  return elements * ring * size_in_bytes(type);
+}
+
 std::string_view name_of(Family family) {
   switch (family) {
     case Family::unset:
@@ -160,6 +167,57 @@ std::size_t statement_count(const Program& program) {
   std::size_t count = 0;
   for (const Kernel& kernel : program.kernels) walk(kernel.body, [&](const Stmt&) { ++count; });
   return count;
+}
+
+std::vector<std::string> axes_of(const Kernel& kernel, const Operand& operand) {
+  std::vector<std::string> out;
+  if (const auto* view = std::get_if<View>(&operand)) {
+    for (const Coordinate& coordinate : view->at) out.push_back(coordinate.axis);
+    return out;
+  }
+  const auto& name = std::get<TileName>(operand);
+  const Mem* mem = kernel.find(name);
+  if (!mem) throw InternalError("no tile is named " + name + " in kernel " + kernel.name);
+  for (const Dim& dim : mem->dims) out.push_back(dim.axis);
+  return out;
+}
+
+namespace {
+
+std::optional<int> extent_along(const Program& program, const Kernel& kernel, const Operand& operand,
+                                const std::string& axis) {
+  if (const auto* tile = std::get_if<TileName>(&operand)) return kernel.find(*tile)->extent_of(axis);
+  for (const Coordinate& coordinate : std::get<View>(operand).at) {
+    if (coordinate.axis != axis || !coordinate.limit) continue;
+    const Expr length = *coordinate.limit - coordinate.origin;
+    for (const std::string& name : free_variables(length))
+      if (!program.known.contains(name)) return std::nullopt;
+    return static_cast<int>(evaluate_integer(length, program.known));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Dim contraction_of(const Program& program, const Kernel& kernel, const Mma& mma) {
+  const std::vector<std::string> lhs = axes_of(kernel, mma.lhs);
+  const std::vector<std::string> rhs = axes_of(kernel, mma.rhs);
+  const std::vector<std::string> dst = axes_of(kernel, Operand(mma.dst));
+  std::vector<std::string> found;
+  for (const std::string& axis : lhs) {
+    const bool in_rhs = std::find(rhs.begin(), rhs.end(), axis) != rhs.end();
+    const bool in_dst = std::find(dst.begin(), dst.end(), axis) != dst.end();
+    if (in_rhs && !in_dst) found.push_back(axis);
+  }
+  const std::string product = "the product into " + mma.dst + " in kernel " + kernel.name;
+  if (found.size() != 1)
+    throw InternalError(product + " sums over " + std::to_string(found.size()) + " axes; it takes exactly one");
+  // A tile's extent is the padded one; the view beside it is 0 past its limit.
+  for (const bool tiles : {true, false})
+    for (const Operand* operand : {&mma.lhs, &mma.rhs})
+      if (std::holds_alternative<TileName>(*operand) == tiles)
+        if (const auto extent = extent_along(program, kernel, *operand, found[0])) return {found[0], *extent};
+  throw InternalError("nothing says how long axis " + found[0] + " of " + product + " is");
 }
 
 }  // namespace astatide::tile

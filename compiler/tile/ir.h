@@ -111,6 +111,8 @@ struct Mem {
   int extent_of(const std::string& axis) const;  // 1 where the tile has no such axis
   bool has_axis(const std::string& axis) const;
   std::int64_t element_count() const;
+  /// Of the storage: all slots of the ring, rows as long as the pitch.
+  std::int64_t byte_count() const;
 };
 
 struct Tensor {
@@ -174,6 +176,7 @@ struct Columns {
 struct Stmt;
 using Block = std::vector<Stmt>;
 
+/// `once` is a peeled iteration: it runs with var = begin, whatever the end is.
 struct For {
   enum class Kind : std::uint8_t { serial, unrolled, once };
   std::string var;
@@ -360,6 +363,12 @@ Block substitute(const Block& block, const std::map<std::string, Expr>& values);
 /// Every expression of a statement itself, nested blocks not included.
 std::vector<Expr> expressions_of(const Stmt& stmt);
 std::size_t statement_count(const Program& program);
+
+/// Axes of a tile, or those that a view speaks of.
+std::vector<std::string> axes_of(const Kernel& kernel, const Operand& operand);
+/// The axis that a product sums over, with its extent: that of an operand tile, or from a view's origin to its limit.
+/// Throws InternalError where there is not exactly one such axis, or nothing says its extent.
+Dim contraction_of(const Program& program, const Kernel& kernel, const Mma& mma);
 
 /// A parameter of a kernel as both backends pass it, in order: for each tensor that it touches a pointer and one stride
 /// a dimension (in elements, 64 bits), then the extents (i32), then the scalars (f32).
