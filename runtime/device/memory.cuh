@@ -34,6 +34,14 @@ __device__ __forceinline__ void load8(const Half* p, float4& lo, float4& hi) {
   hi = widen4<Half>({v.z, v.w});
 }
 
+// One element as a float.
+template <class T>
+__device__ __forceinline__ float load1(const T* p) {
+  return to_float(*p);
+}
+// Component k of a vector; k is a constant once its loop is unrolled.
+__device__ __forceinline__ float component(float4 v, int k) { return k == 0 ? v.x : k == 1 ? v.y : k == 2 ? v.z : v.w; }
+
 // Whether a row of a tensor may be read in vectors of `bytes`: the address is aligned, and so is every step in `stride` elements.
 template <class T>
 __device__ __forceinline__ bool aligned(const T* p, int bytes) {

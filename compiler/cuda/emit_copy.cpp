@@ -1,0 +1,200 @@
+// Copies between global memory and tiles. Strides are run-time values: where a row is contiguous and aligned, which a
+// flag computed once a kernel says, accesses are vectors of up to 16 bytes; otherwise elements.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/cuda/kernel_emitter.h"
+#include "compiler/cuda/type_text.h"
+#include "compiler/support/diagnostic.h"
+#include "compiler/support/match.h"
+
+namespace astatide::cuda {
+namespace {
+
+using tile::Mem;
+using tile::View;
+
+constexpr int kMaxUnroll = 8;
+
+/// A multiple of `vector` for every value of its variables, as far as its form shows.
+bool is_multiple(const Expr& e, int vector) {
+  if (const auto* n = e.as<Integer>()) return n->value % vector == 0;
+  const auto* c = e.as<Call>();
+  if (!c) return false;
+  if (c->op == Op::mul) return is_multiple(c->args[0], vector) || is_multiple(c->args[1], vector);
+  if (c->op == Op::add || c->op == Op::sub) return is_multiple(c->args[0], vector) && is_multiple(c->args[1], vector);
+  return false;
+}
+
+std::string converted(const std::string& value, ScalarType to) {
+  return to == ScalarType::f32 ? value : fmt::format("from_float<{}>({})", type_text(to), value);
+}
+
+const tile::Coordinate* find_coordinate(const View& view, const std::string& axis) {
+  for (const tile::Coordinate& coordinate : view.at)
+    if (coordinate.axis == axis) return &coordinate;
+  return nullptr;
+}
+
+}  // namespace
+
+void KernelEmitter::emit(const tile::Copy& copy) {
+  const auto* from = std::get_if<View>(&copy.src);
+  const auto* to = std::get_if<View>(&copy.dst);
+  if (from && to) throw InternalError("a copy from global to global memory");
+  if (from) {
+    const auto* name = std::get_if<tile::TileName>(&copy.dst);
+    if (!name) throw InternalError("a copy from global memory into a strip");
+    const Mem& dst = mem(*name);
+    out_.line(fmt::format("// {} {} <- {}", dst.name, describe(dst), from->tensor));
+    if (dst.space == Space::shared)
+      emit_load_vectors(*from, dst, copy.vector);
+    else
+      emit_load(*from, dst);
+    if (dst.ring > 1) emit_ring_step(dst.name, true);
+  } else if (to) {
+    const auto* name = std::get_if<tile::TileName>(&copy.src);
+    if (!name) throw InternalError("a copy from a strip to global memory");
+    out_.line(fmt::format("// {} <- {} {}", to->tensor, *name, describe(mem(*name))));
+    emit_store(*to, mem(*name));
+  } else {
+    emit_move(copy.dst, copy.src);
+  }
+}
+
+void KernelEmitter::emit_load_vectors(const View& view, const Mem& dst, int vector) {
+  const int rows = dst.dims[0].extent, columns = dst.dims.size() == 2 ? dst.dims[1].extent : 1;
+  const ScalarType type = program_.find_tensor(view.tensor)->type;
+  const std::string& last = dst.dims.back().axis;
+  const auto dim = contiguous_dim(view, last);
+  const tile::Coordinate* along = find_coordinate(view, last);
+  // Vectors must not straddle the limit of their own axis: only a limit that the tile cannot pass, or none, allows
+  // them.
+  const bool whole = along && is_multiple(along->origin, 8) && (!along->limit || dst.dims.size() == 2);
+  int width = vector > 0 ? vector : (size_in_bytes(type) == 2 ? 8 : 4);
+  while (width > 1 && (columns % width != 0 || pitch_of(dst) % std::min(width, 4) != 0)) width /= 2;
+  if (!dim || !whole || width < 4 || !is_floating(type) || type == ScalarType::f64 || dst.dims.size() != 2) width = 1;
+
+  const auto elements = [&](int step) {
+    const int total = rows * columns / step, threads = kernel_.threads();
+    const std::string n = fresh("n");
+    if (total % threads == 0) {
+      const int count = total / threads;
+      out_.line(fmt::format("#pragma unroll {}", std::min(count, kMaxUnroll)));
+      out_.open(fmt::format("for (int {0} = {1}; {0} < {2}; {0} += {3})", n, thread_, total, threads));
+    } else {
+      out_.open(fmt::format("for (int {0} = {1}; {0} < {2}; {0} += {3})", n, thread_, total, threads));
+    }
+    Element at;
+    at.row = columns == step ? n : fmt::format("{} / {}", n, columns / step);
+    at.column = columns == step ? "0"
+                : step == 1     ? fmt::format("{} % {}", n, columns)
+                                : fmt::format("{} % {} * {}", n, columns / step, step);
+    if (dst.dims.size() == 1) at.column.clear(), at.row = n;
+    return at;
+  };
+  const auto load = [&](int step) {
+    const Element at = elements(step);
+    std::string limits = declare_coordinates(view.at, dst, at);
+    const std::string source = address(view.tensor, index_texts(view));
+    const std::string absent = float_literal(view.absent);
+    const std::string target = access(dst, at, true);
+    if (step == 1) {
+      std::string value = fmt::format("load1({})", source);
+      if (!limits.empty()) value = fmt::format("{} ? {} : {}", limits, value, absent);
+      out_.line(fmt::format("{} = {};", target, converted(value, dst.type)));
+    } else {
+      const std::string fill = fmt::format("make_float4({0}, {0}, {0}, {0})", absent);
+      if (step == 8) {
+        out_.line(fmt::format("float4 lo = {0}, hi = {0};", fill));
+        out_.line(fmt::format("{}load8({}, lo, hi);", limits.empty() ? "" : "if (" + limits + ") ", source));
+        out_.line(fmt::format("store4(&{}, lo);", target));
+        out_.line(fmt::format("store4(&{} + 4, hi);", target));
+      } else {
+        const std::string value = fmt::format("load4({})", source);
+        out_.line(fmt::format("store4(&{}, {});", target,
+                              limits.empty() ? value : fmt::format("{} ? {} : {}", limits, value, fill)));
+      }
+    }
+    out_.close();
+  };
+  if (width == 1) return load(1);
+  // The tile may be wider than the limit of its last axis only by elements of a last vector, which the flag's slow path
+  // loads one by one.
+  std::string flag = vector_flag(view.tensor, *dim, width);
+  if (along->limit)
+    flag += fmt::format(" && {} + {} <= {}", integer_text(along->origin, scope()), columns,
+                        integer_text(*along->limit, scope()));
+  out_.open("if (" + flag + ")");
+  load(width);
+  out_.close();
+  out_.open("else");
+  load(1);
+  out_.close();
+}
+
+void KernelEmitter::emit_load(const View& view, const Mem& dst) {
+  const Element at = open_element(dst, grid_for({&dst}), false);
+  std::string limits = declare_coordinates(view.at, dst, at);
+  const std::string inside_tile = inside(dst, grid_for({&dst}), at);
+  if (!inside_tile.empty()) limits += (limits.empty() ? "" : " && ") + inside_tile;
+  std::string value = fmt::format("load1({})", address(view.tensor, index_texts(view)));
+  if (!limits.empty()) value = fmt::format("{} ? {} : {}", limits, value, float_literal(view.absent));
+  out_.line(fmt::format("{} = {};", access(dst, at, true), converted(value, dst.type)));
+  close_element();
+}
+
+void KernelEmitter::emit_store(const View& view, const Mem& src) {
+  const tile::ThreadGrid grid = grid_for({&src});
+  const ScalarType type = program_.find_tensor(view.tensor)->type;
+  const Fragment fragment = fragment_of(src, grid);
+  const bool rows_only = src.dims.size() == 1;
+  const auto guarded = [&](const std::string& limits, const std::string& statement) {
+    out_.line(limits.empty() ? statement : fmt::format("if ({}) {}", limits, statement));
+  };
+  const auto element_by_element = [&] {
+    const Element at = open_element(src, grid, true);
+    std::string limits = declare_coordinates(view.at, src, at);
+    // Every thread of a row holds the row's number; one stores it.
+    if (rows_only && grid.columns > 1)
+      limits = fmt::format("{} == 0{}{}", column_, limits.empty() ? "" : " && ", limits);
+    const std::string value =
+        src.type == ScalarType::f32 ? access(src, at, false) : "to_float(" + access(src, at, false) + ")";
+    guarded(limits, fmt::format("*({}) = {};", address(view.tensor, index_texts(view)), converted(value, type)));
+    close_element();
+  };
+
+  const auto dim = rows_only ? std::nullopt : contiguous_dim(view, src.dims[1].axis);
+  const tile::Coordinate* along = rows_only ? nullptr : find_coordinate(view, src.dims[1].axis);
+  const bool vectors = dim && along && fragment.columns.vector == 4 && src.dims[1].extent % 4 == 0 &&
+                       is_multiple(along->origin, 4) && src.space == Space::register_file &&
+                       src.type == ScalarType::f32 && is_floating(type) && type != ScalarType::f64;
+  if (!vectors) return element_by_element();
+
+  std::string flag = vector_flag(view.tensor, *dim, 4);
+  if (along->limit)
+    flag += fmt::format(" && {} + {} <= {}", integer_text(along->origin, scope()), src.dims[1].extent,
+                        integer_text(*along->limit, scope()));
+  out_.open("if (" + flag + ")");
+  out_.open_unrolled(held_row_, fragment.rows.count());
+  out_.line("#pragma unroll");
+  out_.open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += 4)", held_column_, fragment.columns.count()));
+  const Element at{fragment.rows.offset(held_row_, row_), fragment.columns.offset(held_column_, column_), held_row_,
+                   held_column_};
+  std::string limits = declare_coordinates(view.at, src, at);
+  const std::string inside_tile = inside(src, grid, at);
+  if (!inside_tile.empty()) limits += (limits.empty() ? "" : " && ") + inside_tile;
+  const std::string first = fmt::format("{} * {} + {}", held_row_, fragment.columns.count(), held_column_);
+  guarded(limits, fmt::format("store4({0}, make_float4({1}[{2}], {1}[{2} + 1], {1}[{2} + 2], {1}[{2} + 3]));",
+                              address(view.tensor, index_texts(view)), src.name, first));
+  out_.close();
+  out_.close();
+  out_.close();
+  out_.open("else");
+  element_by_element();
+  out_.close();
+}
+
+}  // namespace astatide::cuda

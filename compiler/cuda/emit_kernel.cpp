@@ -1,0 +1,142 @@
+#include <fmt/format.h>
+
+#include "compiler/cuda/kernel_emitter.h"
+#include "compiler/cuda/type_text.h"
+#include "compiler/support/diagnostic.h"
+
+namespace astatide::cuda {
+
+using tile::Mem;
+using tile::Parameter;
+
+KernelEmitter::KernelEmitter(const tile::Program& program, const tile::Kernel& kernel)
+    : program_(program), kernel_(kernel) {
+  for (const Parameter& p : parameters_of(program, kernel)) {
+    taken_.insert(p.name);
+    if (p.kind == Parameter::Kind::extent) integers_.insert(p.name), non_negative_.insert(p.name);
+  }
+  for (const tile::TileAxis& axis : kernel.tiles) {
+    taken_.insert(axis.var);
+    integers_.insert(axis.var);
+    non_negative_.insert(axis.var);
+  }
+  for (const Mem& mem : kernel.mems) {
+    taken_.insert(mem.name);
+    for (const tile::Dim& dim : mem.dims) taken_.insert(dim.axis);
+  }
+  tile::walk(kernel.body, [&](const tile::Stmt& stmt) {
+    if (const auto* loop = std::get_if<tile::For>(&stmt.node)) taken_.insert(loop->var);
+    if (const auto* let = std::get_if<tile::Let>(&stmt.node)) taken_.insert(let->name);
+    if (const auto* vote = std::get_if<tile::Vote>(&stmt.node)) taken_.insert(vote->flag);
+  });
+  const auto own = [&](const char* name) {
+    const std::string text = fresh(name);
+    taken_.insert(text);
+    return text;
+  };
+  thread_ = own("thread");
+  row_ = own("thread_row");
+  column_ = own("thread_column");
+  held_row_ = own("r");
+  held_column_ = own("c");
+}
+
+std::string KernelEmitter::signature() const {
+  // A tensor that the kernel writes is not read-only, and may be read back (state that lives in global memory).
+  std::set<std::string> written;
+  tile::walk(kernel_.body, [&](const tile::Stmt& stmt) {
+    if (const auto* copy = std::get_if<tile::Copy>(&stmt.node))
+      if (const auto* view = std::get_if<tile::View>(&copy->dst)) written.insert(view->tensor);
+  });
+  std::string text;
+  for (const Parameter& p : parameters_of(program_, kernel_)) {
+    text += text.empty() ? "\n    " : ", ";
+    switch (p.kind) {
+      case Parameter::Kind::pointer:
+        if (text.size() > 8) text += "\n    ";
+        text += written.contains(p.name) ? fmt::format("{}* {}", tensor_type(p.name), p.name)
+                                         : fmt::format("const {}* __restrict__ {}", tensor_type(p.name), p.name);
+        break;
+      case Parameter::Kind::stride:
+        text += "long long " + stride(p.name, static_cast<std::size_t>(p.dim));
+        break;
+      case Parameter::Kind::extent:
+        text += "int " + p.name;
+        break;
+      case Parameter::Kind::scalar:
+        text += "float " + p.name;
+        break;
+    }
+  }
+  return fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({})", kernel_.threads(), kernel_.name,
+                     text);
+}
+
+void KernelEmitter::emit_tile_axes(SourceText& out) const {
+  out.line(fmt::format("const int {} = threadIdx.x;", thread_));
+  out.line(fmt::format("const int {} = {} / {}, {} = {} % {};", row_, thread_, kernel_.thread_columns, column_, thread_,
+                       kernel_.thread_columns));
+  if (kernel_.tiles.empty()) return;
+  const std::string block = fresh("block");
+  const bool single = kernel_.tiles.size() == 1;
+  out.line(fmt::format("{}int {} = blockIdx.x;  // one output tile", single ? "const " : "", block));
+  for (std::size_t i = 0; i < kernel_.tiles.size(); ++i) {
+    const tile::TileAxis& axis = kernel_.tiles[i];
+    if (i + 1 == kernel_.tiles.size()) {
+      out.line(fmt::format("const int {} = {};", axis.var, block));
+      break;
+    }
+    const Text count = text_of(axis.count, scope());
+    const std::string divisor = count.precedence < 100 ? "(" + count.text + ")" : count.text;
+    out.line(fmt::format("const int {} = {} % {};", axis.var, block, divisor));
+    out.line(fmt::format("{} /= {};", block, divisor));
+  }
+}
+
+std::string KernelEmitter::describe(const Mem& mem) const {
+  std::string axes, extents;
+  for (const tile::Dim& dim : mem.dims) {
+    axes += (axes.empty() ? "" : ", ") + dim.axis;
+    extents += (extents.empty() ? "" : ", ") + std::to_string(dim.extent);
+  }
+  return fmt::format("({}) = ({})", axes, extents);
+}
+
+void KernelEmitter::emit_storage(SourceText& out) const {
+  bool shared = false;
+  for (const Mem& mem : kernel_.mems) shared = shared || mem.space == Space::shared;
+  const std::string pool = fresh("shared_memory");
+  if (shared) out.line(fmt::format("extern __shared__ __align__(128) unsigned char {}[];", pool));
+  for (const Mem& mem : kernel_.mems) {
+    if (mem.space == Space::shared) {
+      if (mem.offset < 0) throw InternalError("tile " + mem.name + " has no place in shared memory");
+      out.line(fmt::format("{0}* const {1} = reinterpret_cast<{0}*>({2} + {3});  // {4}{5}, {6} elements a row",
+                           type_text(mem.type), mem.name, pool, mem.offset, describe(mem),
+                           mem.ring > 1 ? fmt::format(", {} slots", mem.ring) : "", pitch_of(mem)));
+      if (mem.ring > 1) out.line(fmt::format("int {0}_read = 0, {0}_write = 0;  // slots", mem.name));
+      continue;
+    }
+    const tile::ThreadGrid grid = grid_of(mem);
+    const int registers = fragment_of(mem, grid).registers();
+    if (!mem.alias.empty()) {
+      out.line(fmt::format("float(&{})[{}] = {};  // {}", mem.name, registers, mem.alias, describe(mem)));
+      continue;
+    }
+    out.line(fmt::format("float {}[{}];  // {} over {} x {} threads", mem.name, registers, describe(mem), grid.rows,
+                         grid.columns));
+  }
+}
+
+std::string KernelEmitter::emit() {
+  out_.indent = 1;
+  emit_block(kernel_.body);
+  SourceText head;
+  head.open(signature());
+  emit_tile_axes(head);
+  emit_storage(head);
+  for (const auto& [name, condition] : vector_flags_) head.line(fmt::format("const bool {} = {};", name, condition));
+  head.line("");
+  return head.text() + out_.text() + "}\n";
+}
+
+}  // namespace astatide::cuda

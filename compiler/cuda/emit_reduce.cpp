@@ -1,0 +1,59 @@
+#include <fmt/format.h>
+
+#include "compiler/cuda/kernel_emitter.h"
+#include "compiler/support/diagnostic.h"
+
+namespace astatide::cuda {
+namespace {
+
+std::string combined(Reduction op, const std::string& a, const std::string& b) {
+  switch (op) {
+    case Reduction::sum:
+      return a + " + " + b;
+    case Reduction::max:
+      return fmt::format("fmaxf({}, {})", a, b);
+    case Reduction::min:
+      return fmt::format("fminf({}, {})", a, b);
+    default:
+      throw InternalError("a reduction of tiles is a sum, a maximum or a minimum");
+  }
+}
+
+}  // namespace
+
+void KernelEmitter::emit(const tile::RowReduce& reduce) {
+  if (reduce.columns) throw InternalError("a reduction of some columns needs a family with column groups");
+  const tile::Mem& src = mem(reduce.src);
+  const tile::Mem& dst = mem(reduce.dst);
+  const tile::ThreadGrid grid = grid_for({&src, &dst});
+  const Fragment fragment = fragment_of(src, grid);
+  out_.line(
+      fmt::format("// {} = {} over the columns of {} that this thread holds", dst.name, name_of(reduce.op), src.name));
+  out_.open_unrolled(held_row_, fragment.rows.count());
+  Element at{fragment.rows.offset(held_row_, row_), fragment.columns.offset(held_column_, column_), held_row_,
+             held_column_};
+  const std::string share = fresh("share");
+  const Element row{at.row, "", at.held_row, ""};
+  out_.line(fmt::format("float {} = {};", share,
+                        reduce.accumulate ? access(dst, row, false) : float_literal(unit_of(reduce.op))));
+  // Rows beyond the tile are nobody's, but a shared tile must not be read there.
+  const std::string guard = src.space == Space::shared || !fragment.columns.exact() ? inside(src, grid, at) : "";
+  out_.open_unrolled(held_column_, fragment.columns.count());
+  out_.line(fmt::format("{}{} = {};", guard.empty() ? "" : "if (" + guard + ") ", share,
+                        combined(reduce.op, share, access(src, at, false))));
+  out_.close();
+  out_.line(fmt::format("{} = {};", access(dst, row, true), share));
+  out_.close();
+}
+
+void KernelEmitter::emit(const tile::AllReduce& reduce) {
+  const tile::Mem& tile = mem(reduce.tile);
+  const tile::ThreadGrid grid = grid_for({&tile});
+  if (grid.columns == 1) return;  // a row lies in one thread
+  const Element at = open_element(tile, grid, false);
+  const std::string element = access(tile, at, true);
+  out_.line(fmt::format("{} = lanes_{}<{}>({});", element, name_of(reduce.op), grid.columns, element));
+  close_element();
+}
+
+}  // namespace astatide::cuda

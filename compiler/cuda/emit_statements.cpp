@@ -1,0 +1,62 @@
+#include <fmt/format.h>
+
+#include "compiler/cuda/kernel_emitter.h"
+#include "compiler/support/diagnostic.h"
+#include "compiler/support/match.h"
+
+namespace astatide::cuda {
+namespace {
+
+[[noreturn]] void refuse(const char* instruction) {
+  throw InternalError(fmt::format("no emitter for the instruction '{}' of a program of this family", instruction));
+}
+
+}  // namespace
+
+void KernelEmitter::emit_block(const tile::Block& block) {
+  for (const tile::Stmt& stmt : block) emit_statement(stmt);
+}
+
+void KernelEmitter::emit_statement(const tile::Stmt& stmt) {
+  match(
+      stmt.node, [&](const tile::For& s) { emit(s); }, [&](const tile::If& s) { emit(s); },
+      [](const tile::Role&) { refuse("role"); }, [&](const tile::Let& s) { emit(s); },
+      [&](const tile::Fill& s) { emit(s); }, [&](const tile::Map& s) { emit(s); },
+      [&](const tile::RowReduce& s) { emit(s); }, [&](const tile::AllReduce& s) { emit(s); },
+      [&](const tile::Vote& s) { emit(s); }, [&](const tile::Mma& s) { emit(s); },
+      [&](const tile::Copy& s) { emit(s); }, [](const tile::Await&) { refuse("await"); },
+      [](const tile::Advance&) { refuse("advance"); }, [](const tile::Reserve&) {}, [](const tile::Acquire&) {},
+      [&](const tile::Release& s) { emit_ring_step(s.tile, false); }, [&](const tile::Sync&) { emit_sync(); });
+}
+
+void KernelEmitter::emit(const tile::For& loop) {
+  const std::string begin = integer_text(loop.begin, scope()), end = integer_text(loop.end, scope());
+  integers_.insert(loop.var);
+  non_negative_.insert(loop.var);
+  if (!loop.note.empty()) out_.line("// " + loop.note);
+  if (loop.kind == tile::For::Kind::once) {
+    out_.open("");
+    out_.line(fmt::format("const int {} = {};", loop.var, begin));
+  } else {
+    if (loop.kind == tile::For::Kind::unrolled) out_.line("#pragma unroll");
+    const std::string bound = end.find('?') == std::string::npos ? end : "(" + end + ")";
+    out_.open(loop.descending ? fmt::format("for (int {0} = {2} - 1; {0} >= {1}; --{0})", loop.var, begin, bound)
+                              : fmt::format("for (int {0} = {1}; {0} < {2}; ++{0})", loop.var, begin, bound));
+  }
+  emit_block(loop.body);
+  out_.close();
+}
+
+void KernelEmitter::emit(const tile::If& branch) {
+  const std::string condition = condition_text(branch.condition, scope());
+  out_.open(branch.cold ? fmt::format("if (__builtin_expect({}, 0))", condition) : fmt::format("if ({})", condition));
+  emit_block(branch.body);
+  out_.close();
+}
+
+void KernelEmitter::emit(const tile::Let& let) {
+  out_.line(fmt::format("const int {} = {};", let.name, integer_text(let.value, scope())));
+  integers_.insert(let.name);
+}
+
+}  // namespace astatide::cuda

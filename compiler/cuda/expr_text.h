@@ -1,0 +1,36 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "compiler/algorithm/expr.h"
+
+namespace astatide::cuda {
+
+enum class ValueType { integer, real, boolean };
+
+/// C++ text of an expression, with its type and how tightly it binds.
+struct Text {
+  std::string text;
+  ValueType type = ValueType::real;
+  int precedence = 100;  // 100: needs no parentheses anywhere
+};
+
+/// What names and reads mean where an expression stands.
+struct TextScope {
+  std::function<Text(const std::string& name)> variable;
+  /// The element at the given index texts, converted to float or int.
+  std::function<Text(const std::string& tensor, const std::vector<std::string>& indices)> read;
+  /// Names that are never negative, so that division of integers needs no rounding down.
+  std::function<bool(const std::string& name)> non_negative;
+};
+
+Text text_of(const Expr& e, const TextScope& scope);
+std::string real_text(const Expr& e, const TextScope& scope);
+std::string integer_text(const Expr& e, const TextScope& scope);
+std::string condition_text(const Expr& e, const TextScope& scope);
+/// A float literal: "0.5f", "-kInfinity".
+std::string float_literal(double value);
+
+}  // namespace astatide::cuda

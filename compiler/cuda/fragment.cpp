@@ -1,0 +1,46 @@
+#include "compiler/cuda/fragment.h"
+
+#include <fmt/format.h>
+
+#include "compiler/support/diagnostic.h"
+#include "compiler/support/match.h"
+
+namespace astatide::cuda {
+namespace {
+
+int ceil_to(int a, int b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+int FragmentAxis::count() const { return ceil_to(extent, threads * vector) * vector; }
+
+std::string FragmentAxis::offset(const std::string& index, const std::string& thread) const {
+  if (threads == 1) return index;
+  if (count() == vector) return vector == 1 ? thread : fmt::format("{} * {} + {}", thread, vector, index);
+  if (vector == 1) return fmt::format("{} + {} * {}", thread, threads, index);
+  return fmt::format("{0} * {1} + {2} % {1} + {2} / {1} * {3}", thread, vector, index, threads * vector);
+}
+
+Fragment fragment_of(const tile::Mem& mem, const tile::ThreadGrid& grid) {
+  if (mem.dims.empty() || mem.dims.size() > 2)
+    throw InternalError(fmt::format("tile {} has {} axes; fragments have one or two", mem.name, mem.dims.size()));
+  Fragment fragment;
+  fragment.rows = {mem.dims[0].extent, grid.rows, grid.row_vector};
+  // A tile of rows is held by all threads of a row alike.
+  if (mem.dims.size() == 2) fragment.columns = {mem.dims[1].extent, grid.columns, grid.column_vector};
+  return fragment;
+}
+
+tile::ThreadGrid grid_of(const tile::Mem& mem) {
+  return match(
+      mem.layout, [](const tile::ThreadGrid& grid) { return grid; }, [](const tile::RowsOf& rows) { return rows.grid; },
+      [&](const auto&) -> tile::ThreadGrid { throw InternalError("tile " + mem.name + " has no thread grid"); });
+}
+
+int pitch_of(const tile::Mem& mem) {
+  const auto* rows = std::get_if<tile::Rows>(&mem.layout);
+  if (!rows) throw InternalError("tile " + mem.name + " in shared memory has no row layout");
+  return rows->pitch > 0 ? rows->pitch : mem.dims.back().extent;
+}
+
+}  // namespace astatide::cuda

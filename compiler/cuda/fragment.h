@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+
+#include "compiler/tile/ir.h"
+
+namespace astatide::cuda {
+
+/// One axis of a tile as a thread sees it: `threads` threads take it in turn, `vector` neighbouring elements at a time.
+struct FragmentAxis {
+  int extent = 1;
+  int threads = 1;
+  int vector = 1;
+
+  /// Elements that each thread holds, those beyond the extent included.
+  int count() const;
+  /// Every held element lies inside the extent.
+  bool exact() const { return count() * threads == extent; }
+  /// Offset in the tile of held element `index`, in the text of thread coordinate `thread`.
+  std::string offset(const std::string& index, const std::string& thread) const;
+};
+
+/// How a thread grid holds a tile: held element (r, c) is register r * columns.count() + c.
+struct Fragment {
+  FragmentAxis rows, columns;
+  int registers() const { return rows.count() * columns.count(); }
+};
+
+/// The fragment of a tile dealt out over `grid`: the first axis over its rows, the second, if any, over its columns.
+Fragment fragment_of(const tile::Mem& mem, const tile::ThreadGrid& grid);
+
+/// The grid of a register tile, or of its rows. Throws InternalError when the tile has no such layout.
+tile::ThreadGrid grid_of(const tile::Mem& mem);
+
+/// Elements from row to row of a tile in shared memory.
+int pitch_of(const tile::Mem& mem);
+
+}  // namespace astatide::cuda

@@ -1,0 +1,133 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/cuda/expr_text.h"
+#include "compiler/cuda/fragment.h"
+#include "compiler/tile/ir.h"
+
+namespace astatide::cuda {
+
+/// Lines of source with indentation.
+class SourceText {
+ public:
+  void line(const std::string& text);
+  /// An unrolled loop `for (int VAR = 0; VAR < COUNT; ++VAR) {`; `unroll` 0: fully.
+  void open_unrolled(const std::string& var, int count);
+  void open(const std::string& head);  // "head {"
+  void close();
+  const std::string& text() const { return text_; }
+
+  int indent = 0;
+
+ private:
+  std::string text_;
+};
+
+/// The element of a tile's row and column that a loop stands at: offsets in the tile, as texts.
+struct Element {
+  std::string row, column;            // offsets in the tile; column is empty for tiles of rows
+  std::string held_row, held_column;  // indices into the thread's fragment
+};
+
+/// Emits one kernel. The statements of a family each have a file of their own; all share the names, the loops over a
+/// fragment's elements, and the access to an element of a tile wherever it lives.
+class KernelEmitter {
+ public:
+  KernelEmitter(const tile::Program& program, const tile::Kernel& kernel);
+
+  std::string emit();
+
+ private:
+  // emit_kernel.cpp: signature, storage, the walk over output tiles
+  std::string signature() const;
+  void emit_tile_axes(SourceText& out) const;
+  void emit_storage(SourceText& out) const;
+  std::string describe(const tile::Mem& mem) const;
+
+  // emit_statements.cpp: dispatch, control flow
+  void emit_block(const tile::Block& block);
+  void emit_statement(const tile::Stmt& stmt);
+  void emit(const tile::For& loop);
+  void emit(const tile::If& branch);
+  void emit(const tile::Let& let);
+
+  // emit_map.cpp
+  void emit(const tile::Fill& fill);
+  void emit(const tile::Map& map);
+  void emit(const tile::Vote& vote);
+
+  // emit_reduce.cpp
+  void emit(const tile::RowReduce& reduce);
+  void emit(const tile::AllReduce& reduce);
+
+  // emit_copy.cpp: global memory; emit_tile_copy.cpp: tile to tile and strips
+  void emit(const tile::Copy& copy);
+  void emit_load_vectors(const tile::View& view, const tile::Mem& dst, int vector);
+  void emit_load(const tile::View& view, const tile::Mem& dst);
+  void emit_store(const tile::View& view, const tile::Mem& src);
+  void emit_move(const tile::CopyOperand& dst, const tile::CopyOperand& src);
+
+  // emit_fma.cpp
+  void emit(const tile::Mma& mma);
+  void emit_fma_along_rows(const tile::Mma& mma, const std::string& accumulator, const Fragment& fragment,
+                           int contracted);
+  void emit_fma_across(const tile::Mma& mma, const std::string& accumulator, const Fragment& fragment, int contracted);
+
+  // emit_sync.cpp: rings and barriers
+  void emit_ring_step(const std::string& tile, bool write);
+  void emit_sync();
+
+  // tiles.cpp: what a tile is in the emitted text
+  const tile::Mem& mem(const tile::TileName& name) const;
+  /// The grid that deals out the elements of a statement over these tiles: that of a register tile of two axes, if
+  /// there is one.
+  tile::ThreadGrid grid_for(const std::vector<const tile::Mem*>& tiles) const;
+  /// Opens the loops over the held elements of a tile; close_element() ends them. `guard` skips elements beyond the
+  /// tile's extents.
+  Element open_element(const tile::Mem& shape, const tile::ThreadGrid& grid, bool guard);
+  void close_element();
+  /// The lvalue of a tile's element. A tile of rows is broadcast along the columns.
+  std::string access(const tile::Mem& tile, const Element& at, bool write) const;
+  /// Address of the first element of a shared tile, at its current slot.
+  std::string base(const tile::Mem& tile, bool write) const;
+  /// Condition that an element lies inside the tile's extents, empty when always.
+  std::string inside(const tile::Mem& shape, const tile::ThreadGrid& grid, const Element& at) const;
+
+  // views.cpp: elements of global tensors
+  std::string tensor_type(const std::string& tensor) const;
+  std::string stride(const std::string& tensor, std::size_t dim) const;
+  /// Address of an element, given the texts of its indices.
+  std::string address(const std::string& tensor, const std::vector<std::string>& indices) const;
+  /// Declares the coordinates of `at` for an element and gives the condition that all limits hold, empty when there is
+  /// none.
+  std::string declare_coordinates(const std::vector<tile::Coordinate>& at, const tile::Mem& shape,
+                                  const Element& element);
+  std::vector<std::string> index_texts(const tile::View& view) const;
+  /// The flag that the rows of a tensor may be accessed in vectors along `dim`.
+  std::string vector_flag(const std::string& tensor, std::size_t dim, int vector);
+  /// The dimension of a view that runs along its tile's last axis, one by one, and that no other index uses.
+  std::optional<std::size_t> contiguous_dim(const tile::View& view, const std::string& axis) const;
+
+  /// Names of loops, lets, extents and coordinates are integers, of scalars and tiles reals, of flags booleans.
+  TextScope scope(const Element* element = nullptr) const;
+  std::string fresh(const std::string& name) const;
+
+  const tile::Program& program_;
+  const tile::Kernel& kernel_;
+  SourceText out_;
+  std::set<std::string> taken_;
+  std::set<std::string> integers_;  // loop variables, lets, coordinates in scope
+  std::set<std::string> non_negative_;
+  std::set<std::string> flags_;
+  std::set<std::string> rings_read_, rings_written_;
+  std::vector<int> element_depth_;                   // braces opened by open_element
+  std::map<std::string, std::string> vector_flags_;  // name to condition, declared in front of the body
+  std::string thread_, row_, column_;                // names of thread index and its coordinates
+  std::string held_row_, held_column_;
+};
+
+}  // namespace astatide::cuda

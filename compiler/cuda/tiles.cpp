@@ -1,0 +1,116 @@
+#include <fmt/format.h>
+
+#include "compiler/cuda/kernel_emitter.h"
+#include "compiler/support/diagnostic.h"
+
+namespace astatide::cuda {
+
+using tile::Mem;
+using tile::ThreadGrid;
+
+const Mem& KernelEmitter::mem(const tile::TileName& name) const {
+  const Mem* found = kernel_.find(name);
+  if (!found) throw InternalError("kernel " + kernel_.name + " has no tile " + name);
+  return *found;
+}
+
+ThreadGrid KernelEmitter::grid_for(const std::vector<const Mem*>& tiles) const {
+  const Mem* rows = nullptr;
+  for (const Mem* tile : tiles) {
+    if (tile->space != Space::register_file) continue;
+    if (tile->dims.size() == 2) return grid_of(*tile);
+    rows = tile;
+  }
+  if (rows) return grid_of(*rows);
+  return {kernel_.thread_rows, kernel_.thread_columns, 1, 1};
+}
+
+Element KernelEmitter::open_element(const Mem& shape, const ThreadGrid& grid, bool guard) {
+  const Fragment fragment = fragment_of(shape, grid);
+  Element at;
+  int depth = 1;
+  out_.open_unrolled(held_row_, fragment.rows.count());
+  at.held_row = held_row_;
+  at.row = fragment.rows.offset(held_row_, row_);
+  if (shape.dims.size() == 2) {
+    out_.open_unrolled(held_column_, fragment.columns.count());
+    ++depth;
+    at.held_column = held_column_;
+    at.column = fragment.columns.offset(held_column_, column_);
+  }
+  if (guard) {
+    const std::string condition = inside(shape, grid, at);
+    if (!condition.empty()) {
+      out_.open("if (" + condition + ")");
+      ++depth;
+    }
+  }
+  element_depth_.push_back(depth);
+  return at;
+}
+
+void KernelEmitter::close_element() {
+  for (int i = 0; i < element_depth_.back(); ++i) out_.close();
+  element_depth_.pop_back();
+}
+
+std::string KernelEmitter::inside(const Mem& shape, const ThreadGrid& grid, const Element& at) const {
+  const Fragment fragment = fragment_of(shape, grid);
+  std::string condition;
+  if (!fragment.rows.exact()) condition = fmt::format("{} < {}", at.row, fragment.rows.extent);
+  if (shape.dims.size() == 2 && !fragment.columns.exact())
+    condition += fmt::format("{}{} < {}", condition.empty() ? "" : " && ", at.column, fragment.columns.extent);
+  return condition;
+}
+
+std::string KernelEmitter::base(const Mem& tile, bool write) const {
+  if (tile.ring <= 1) return tile.name;
+  const std::int64_t slot = static_cast<std::int64_t>(pitch_of(tile)) * tile.element_count() / tile.dims.back().extent;
+  return fmt::format("({} + {}_{} * {})", tile.name, tile.name, write ? "write" : "read", slot);
+}
+
+std::string KernelEmitter::access(const Mem& tile, const Element& at, bool write) const {
+  if (tile.space == Space::register_file) {
+    if (tile.dims.size() == 1 || at.held_column.empty()) return fmt::format("{}[{}]", tile.name, at.held_row);
+    const Fragment fragment = fragment_of(tile, grid_of(tile));
+    return fmt::format("{}[{} * {} + {}]", tile.name, at.held_row, fragment.columns.count(), at.held_column);
+  }
+  const std::string column = tile.dims.size() == 2 ? " + " + at.column : "";
+  if (tile.dims.size() == 1) return fmt::format("{}[{}]", base(tile, write), at.row);
+  return fmt::format("{}[({}) * {}{}]", base(tile, write), at.row, pitch_of(tile), column);
+}
+
+TextScope KernelEmitter::scope(const Element* element) const {
+  TextScope scope;
+  scope.variable = [this, element](const std::string& name) -> Text {
+    if (integers_.contains(name)) return {name, ValueType::integer};
+    if (flags_.contains(name)) return {name, ValueType::boolean};
+    if (const Mem* tile = kernel_.find(name)) {
+      if (!element) throw InternalError("tile " + name + " is read outside of a map");
+      const std::string text = access(*tile, *element, false);
+      return {tile->type == ScalarType::f32 ? text : "to_float(" + text + ")", ValueType::real};
+    }
+    for (const std::string& scalar : program_.scalars)
+      if (scalar == name) return {name, ValueType::real};
+    throw InternalError("kernel " + kernel_.name + ": unknown name " + name + " in an expression");
+  };
+  scope.read = [this](const std::string& tensor, const std::vector<std::string>& indices) -> Text {
+    const std::string element = "*(" + address(tensor, indices) + ")";
+    const tile::Tensor* found = program_.find_tensor(tensor);
+    if (found->type == ScalarType::i32) return {element, ValueType::integer, 15};
+    if (found->type == ScalarType::i64) return {"static_cast<int>(" + element + ")", ValueType::integer};
+    if (found->type == ScalarType::u8) return {"static_cast<int>(" + element + ")", ValueType::integer};
+    if (found->type == ScalarType::boolean) return {"(" + element + " != 0)", ValueType::boolean};
+    return {"to_float(" + element + ")", ValueType::real};
+  };
+  scope.non_negative = [this](const std::string& name) { return non_negative_.contains(name); };
+  return scope;
+}
+
+std::string KernelEmitter::fresh(const std::string& name) const {
+  std::string candidate = name;
+  for (int n = 2; taken_.contains(candidate); ++n) candidate = fmt::format("{}_{}", name, n);
+  return candidate;
+}
+
+}  // namespace astatide::cuda
