@@ -1,0 +1,132 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/algorithm/algorithm.h"
+#include "compiler/algorithm/build.h"
+#include "compiler/algorithm/evaluate.h"
+#include "compiler/pipeline.h"
+#include "compiler/schedule/schedule.h"
+#include "compiler/support/diagnostic.h"
+
+// Declare, schedule, compile, launch. Errors are UserError (with MachineError for what the machine lacks) and
+// InternalError; the library never prints, never exits, and has no global state beside the loaded driver.
+//
+//   astatide::Engine engine;
+//   astatide::Executable run = engine.build(algorithm, schedule, {.device = astatide::Device::cuda(0), .dtype =
+//   ScalarType::bf16,
+//                                                                .sizes = {{"D", 64}, {"Dv", 64}}});
+//   run.launch({.tensors = {{"Q", q}, {"K", k}, {"V", v}, {"O", o}, {"L", l}}, .stream = stream});
+
+namespace astatide {
+
+struct Device {
+  enum class Kind : std::uint8_t { cpu, cuda };
+  Kind kind = Kind::cpu;
+  int ordinal = 0;
+
+  static Device cpu() { return {}; }
+  static Device cuda(int ordinal = 0) { return {Kind::cuda, ordinal}; }
+  friend bool operator==(const Device&, const Device&) = default;
+};
+
+/// Memory of the caller: `data` lives on the executable's device. Strides in elements, one for each dimension; 0
+/// broadcasts an input.
+struct TensorView {
+  void* data = nullptr;
+  ScalarType dtype = ScalarType::f32;
+  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> strides;
+};
+
+struct EngineOptions {
+  /// Directory of the kernel cache; empty: ASTATIDE_CACHE_DIR, XDG_CACHE_HOME/astatide or ~/.cache/astatide.
+  std::string cache_directory;
+  bool use_disk_cache = true;
+  int threads = 0;  // of the CPU backend; 0: ASTATIDE_THREADS, or all cores
+};
+
+struct BuildOptions {
+  Device device;
+  ScalarType dtype = ScalarType::f32;
+  /// Extents that the schedule's tiles cover whole must be here (D, Dv); others are run-time values and may be left
+  /// out.
+  std::map<std::string, std::int64_t> sizes;
+  TraceHook trace;
+};
+
+struct LaunchArguments {
+  /// Every input and every output by name. All tensors of one algorithm agree in their extents.
+  std::map<std::string, TensorView> tensors;
+  /// Scalars that differ from their defaults.
+  std::map<std::string, double> scalars;
+  /// CUstream of the caller, null for the default stream of the current context; unused on the CPU.
+  void* stream = nullptr;
+  /// Device memory of workspace_bytes() for scratch tensors; null: the executable keeps its own, grown when needed.
+  void* workspace = nullptr;
+};
+
+struct Counters {
+  std::uint64_t compiles = 0, disk_hits = 0, memory_hits = 0, launches = 0;
+};
+
+/// What one compilation gave: for people and for `explain`.
+struct BuildReport {
+  std::string target;     // "sm_90a", "cpu"
+  std::string cache;      // "none", "disk" or "memory": where the code came from
+  std::string source;     // CUDA source, or LLVM IR
+  std::string log;        // of NVRTC and ptxas
+  double compile_ms = 0;  // code generation: NVRTC or LLVM
+  double lower_ms = 0;    // algorithm and schedule to source
+};
+
+/// A compiled algorithm under one schedule, for one device, dtype and set of known extents; any lengths. Thread-safe.
+/// Copies share it.
+class Executable {
+ public:
+  /// Puts the work into the stream and returns (CUDA), or computes (CPU). Throws UserError where shapes, dtypes or
+  /// extents disagree, an extent is over a bound, a scalar is not finite, or a grid is over its limit, with the
+  /// numbers; nothing is written then.
+  void launch(const LaunchArguments& arguments) const;
+  /// Bytes of scratch in device memory for these extents.
+  std::int64_t workspace_bytes(const std::map<std::string, std::int64_t>& extents) const;
+  const tile::Program& program() const;
+  const BuildReport& report() const;
+
+  struct State;
+  explicit Executable(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+ private:
+  std::shared_ptr<const State> state_;
+};
+
+/// Compiles, and keeps what it compiled: in memory by everything that the code depends on, and on disk.
+class Engine {
+ public:
+  explicit Engine(EngineOptions options = {});
+  ~Engine();
+  Executable build(const Algorithm& algorithm, const Schedule& schedule, const BuildOptions& options);
+  Counters counters() const;
+  /// Warnings since the last call, each once: a cache directory that can't be used.
+  std::vector<std::string> take_warnings();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// A file, or the name of a shipped one ("attention", "simt/flash2"). Throws UserError with near names.
+Algorithm load_algorithm(const std::string& path_or_name);
+Schedule load_schedule(const std::string& path_or_name);
+
+/// Extents that the shapes of tensors imply; throws UserError where they disagree ("Sk is 257 in K and 256 in V").
+std::map<std::string, std::int64_t> extents_of(const Algorithm& algorithm,
+                                               const std::map<std::string, TensorView>& tensors);
+
+}  // namespace astatide
