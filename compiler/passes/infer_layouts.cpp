@@ -1,0 +1,148 @@
+#include "compiler/passes/infer_layouts.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
+#include "compiler/support/diagnostic.h"
+
+namespace astatide {
+namespace {
+
+using tile::Kernel;
+using tile::Mem;
+using tile::Mma;
+using tile::Stmt;
+
+constexpr int kVector = 4;  // elements of f32 in 16 bytes
+
+int round_up(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+/// Tiles in registers that must be held alike, as sets with a representative.
+class Groups {
+ public:
+  const std::string& find(const std::string& name) {
+    auto [it, inserted] = parent_.try_emplace(name, name);
+    if (it->second == name) return it->second;
+    it->second = find(it->second);
+    return it->second;
+  }
+  void join(const std::string& a, const std::string& b) {
+    const std::string root = find(a);
+    parent_[root] = find(b);
+  }
+
+ private:
+  std::map<std::string, std::string> parent_;
+};
+
+class Layouts {
+ public:
+  explicit Layouts(Kernel& kernel) : kernel_(kernel) {}
+
+  void run() {
+    kernel_.body = tile::transform_blocks(kernel_.body, [this](tile::Block block) {
+      for (Stmt& stmt : block)
+        if (auto* mma = std::get_if<Mma>(&stmt.node)) choose_family(*mma);
+      return block;
+    });
+    if (kernel_.threads() <= 0) return;
+    tile::walk(kernel_.body, [this](const Stmt& stmt) { collect(stmt); });
+    for (Mem& mem : kernel_.mems) mem.layout = mem.space == Space::shared ? shared_layout(mem) : register_layout(mem);
+  }
+
+ private:
+  void choose_family(Mma& mma) const {
+    if (mma.by == tile::Family::unset) mma.by = tile::Family::fma;
+    if (kernel_.threads() <= 0 || mma.by != tile::Family::fma) return;
+    for (const tile::Operand* operand : {&mma.lhs, &mma.rhs}) {
+      const auto* name = std::get_if<tile::TileName>(operand);
+      if (!name) {
+        const std::string& tensor = std::get<tile::View>(*operand).tensor;
+        throw UserError(fmt::format("{}: the product {} by fma reads its operands from shared memory", tensor, mma.dst),
+                        {fmt::format("add {}: {{stage_at: …, store_in: shared}}", tensor)});
+      }
+      const Mem* mem = kernel_.find(*name);
+      if (mem->space != Space::shared)
+        throw UserError(
+            fmt::format("{}: store_in: register, but the product {} by fma reads its operands from shared memory",
+                        *name, mma.dst),
+            {fmt::format("{}: {{store_in: shared}}", *name)});
+    }
+  }
+
+  bool is_fragment(const std::string& name) const {
+    const Mem* mem = kernel_.find(name);
+    return mem && mem->space == Space::register_file && mem->dims.size() == 2;
+  }
+
+  void collect(const Stmt& stmt) {
+    if (const auto* map = std::get_if<tile::Map>(&stmt.node)) {
+      std::string first;
+      const auto meet = [&](const std::string& name) {
+        if (!is_fragment(name)) return;
+        if (!first.empty()) groups_.join(first, name);
+        first = name;
+      };
+      meet(map->dst);
+      for (const std::string& name : free_variables(map->value)) meet(name);
+    } else if (const auto* copy = std::get_if<tile::Copy>(&stmt.node)) {
+      const auto* to = std::get_if<tile::TileName>(&copy->dst);
+      const auto* from = std::get_if<tile::TileName>(&copy->src);
+      if (to && from && is_fragment(*to) && is_fragment(*from)) groups_.join(*to, *from);
+    } else if (const auto* mma = std::get_if<Mma>(&stmt.node)) {
+      const Mem& lhs = *kernel_.find(std::get<tile::TileName>(mma->lhs));
+      const Mem& rhs = *kernel_.find(std::get<tile::TileName>(mma->rhs));
+      const std::string& contracted = lhs.dims.back().axis;
+      if (rhs.dims.back().axis == contracted) {
+        one_by_one_.insert(mma->dst);
+      } else {
+        read_across_.insert(rhs.name);
+        in_vectors_.insert(mma->dst);
+      }
+    }
+  }
+
+  bool group_has(const std::string& name, const std::set<std::string>& members) {
+    for (const std::string& member : members)
+      if (is_fragment(member) && groups_.find(member) == groups_.find(name)) return true;
+    return false;
+  }
+
+  tile::Layout register_layout(const Mem& mem) {
+    tile::ThreadGrid grid{kernel_.thread_rows, kernel_.thread_columns, 1, 1};
+    if (mem.dims.size() == 1) return tile::RowsOf{grid};
+    // A vector of columns a thread, unless that leaves many threads without work at the tile's edge.
+    const int extent = mem.dims[1].extent, step = kVector * grid.columns;
+    const bool fits = extent % kVector == 0 && round_up(extent, step) * 2 <= extent * 3;
+    if (fits && group_has(mem.name, in_vectors_) && !group_has(mem.name, one_by_one_)) grid.column_vector = kVector;
+    return grid;
+  }
+
+  tile::Layout shared_layout(const Mem& mem) const {
+    const int extent = mem.dims.back().extent;
+    for (const auto& [axis, multiple] : mem.align)
+      if (axis == mem.dims.back().axis) return tile::Rows{round_up(extent, static_cast<int>(multiple))};
+    if (mem.dims.size() == 1) return tile::Rows{extent};
+    const int vector = 16 / size_in_bytes(mem.type);
+    int pitch = round_up(extent, vector);
+    // An odd number of vectors a row: the same column of 8 neighbouring rows lies in 8 different groups of banks.
+    if (!read_across_.contains(mem.name) && pitch / vector % 2 == 0) pitch += vector;
+    return tile::Rows{pitch};
+  }
+
+  Kernel& kernel_;
+  Groups groups_;
+  std::set<std::string> read_across_, one_by_one_, in_vectors_;
+};
+
+}  // namespace
+
+tile::Program infer_layouts(const tile::Program& program, const Target&) {
+  tile::Program out = program;
+  for (Kernel& kernel : out.kernels) Layouts(kernel).run();
+  return out;
+}
+
+}  // namespace astatide

@@ -1,0 +1,133 @@
+#include "compiler/passes/insert_barriers.h"
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/support/diagnostic.h"
+
+namespace astatide {
+namespace {
+
+using tile::Block;
+using tile::Stmt;
+
+/// What threads have read and written since the last sync.
+struct Open {
+  std::set<std::string> reads, writes;
+
+  bool includes(const Open& other) const {
+    return std::includes(reads.begin(), reads.end(), other.reads.begin(), other.reads.end()) &&
+           std::includes(writes.begin(), writes.end(), other.writes.begin(), other.writes.end());
+  }
+  void add(const Open& other) {
+    reads.insert(other.reads.begin(), other.reads.end());
+    writes.insert(other.writes.begin(), other.writes.end());
+  }
+};
+
+class Barriers {
+ public:
+  explicit Barriers(const tile::Kernel& kernel) {
+    for (const tile::Mem& mem : kernel.mems)
+      if (mem.space == Space::shared) shared_.insert(mem.name);
+    tile::walk(kernel.body, [&](const Stmt& stmt) {
+      if (const auto* copy = std::get_if<tile::Copy>(&stmt.node))
+        if (const auto* view = std::get_if<tile::View>(&copy->dst)) shared_.insert(view->tensor);
+    });
+  }
+
+  Block run(const Block& block, Open& open) const {
+    Block out;
+    for (const Stmt& stmt : block) {
+      if (auto* loop = std::get_if<tile::For>(&stmt.node)) {
+        tile::For copy = *loop;
+        copy.body = run_loop(loop->body, open);
+        out.push_back({copy});
+      } else if (auto* branch = std::get_if<tile::If>(&stmt.node)) {
+        run_branch(*branch, open, out);
+      } else if (std::get_if<tile::Role>(&stmt.node)) {
+        throw InternalError("insert_barriers: roles need rings, not syncs");
+      } else {
+        if (std::get_if<tile::Sync>(&stmt.node)) open = {};
+        const Open own = accesses(stmt);
+        if (conflicts(open, own)) {
+          out.push_back({tile::Sync{}});
+          open = {};
+        }
+        open.add(own);
+        out.push_back(stmt);
+      }
+    }
+    return out;
+  }
+
+ private:
+  /// Entered with what is open in front of the loop, and again with what the body leaves open, until that adds nothing.
+  Block run_loop(const Block& body, Open& open) const {
+    Open entry = open;
+    while (true) {
+      Open exit = entry;
+      Block out = run(body, exit);
+      if (entry.includes(exit)) {
+        open.add(exit);
+        return out;
+      }
+      entry.add(exit);
+    }
+  }
+
+  void run_branch(const tile::If& branch, Open& open, Block& out) const {
+    Open inner = open;
+    tile::If copy = branch;
+    copy.body = run(branch.body, inner);
+    // Only some threads come here: they can't wait for the others inside.
+    if (branch.uniform != tile::If::Uniform::block && has_sync(copy.body)) {
+      out.push_back({tile::Sync{}});
+      open = {};
+      inner = {};
+      copy.body = run(branch.body, inner);
+      if (has_sync(copy.body)) throw InternalError("insert_barriers: a sync is needed inside a branch of a warp");
+    }
+    open.add(inner);
+    out.push_back({copy});
+  }
+
+  static bool has_sync(const Block& block) {
+    bool found = false;
+    tile::walk(block, [&](const Stmt& stmt) { found = found || std::get_if<tile::Sync>(&stmt.node); });
+    return found;
+  }
+
+  Open accesses(const Stmt& stmt) const {
+    const tile::Effects effects = tile::effects_of(stmt);
+    Open out;
+    for (const std::string& name : effects.reads)
+      if (shared_.contains(name)) out.reads.insert(name);
+    for (const std::string& name : effects.writes)
+      if (shared_.contains(name)) out.writes.insert(name);
+    return out;
+  }
+
+  static bool meet(const std::set<std::string>& a, const std::set<std::string>& b) {
+    return std::any_of(a.begin(), a.end(), [&](const std::string& name) { return b.contains(name); });
+  }
+  static bool conflicts(const Open& before, const Open& now) {
+    return meet(before.writes, now.reads) || meet(before.reads, now.writes) || meet(before.writes, now.writes);
+  }
+
+  std::set<std::string> shared_;
+};
+
+}  // namespace
+
+tile::Program insert_barriers(const tile::Program& program, const Target&) {
+  tile::Program out = program;
+  for (tile::Kernel& kernel : out.kernels) {
+    if (kernel.threads() <= 1) continue;
+    Open open;
+    kernel.body = Barriers(kernel).run(kernel.body, open);
+  }
+  return out;
+}
+
+}  // namespace astatide

@@ -1,0 +1,119 @@
+#include "compiler/passes/plan_memory.h"
+
+#include <fmt/format.h>
+
+#include "compiler/support/diagnostic.h"
+
+namespace astatide {
+namespace {
+
+using tile::Kernel;
+using tile::Mem;
+
+constexpr std::int64_t kAlignment = 128;
+
+std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+std::string describe(const Mem& mem) {
+  std::string extents;
+  for (const tile::Dim& dim : mem.dims) extents += (extents.empty() ? "" : "x") + std::to_string(dim.extent);
+  const std::string slots = mem.ring > 1 ? fmt::format("{} slots of ", mem.ring) : "";
+  return fmt::format("{} {}{} {} = {}", mem.name, slots, extents, name_of(mem.type), shared_bytes_of(mem));
+}
+
+/// What to try: fewer slots, or, where a tile is as long as a bound, the largest bound that fits.
+std::vector<std::string> suggestions(const tile::Program& program, const Kernel& kernel, std::int64_t excess) {
+  std::vector<std::string> notes;
+  for (const Mem& mem : kernel.mems) {
+    if (mem.space != Space::shared) continue;
+    const std::int64_t slot = shared_bytes_of(mem) / mem.ring;
+    const std::int64_t fewer = mem.ring - (excess + slot - 1) / slot;
+    if (mem.ring > 1 && fewer >= 1) notes.push_back(fmt::format("{}: ring_buffer: {} would fit", mem.name, fewer));
+    for (const auto& [extent, bound] : program.bounds) {
+      const tile::Dim& last = mem.dims.back();
+      if (last.extent < bound || mem.dims.size() != 2) continue;
+      const std::int64_t column = static_cast<std::int64_t>(mem.dims[0].extent) * size_in_bytes(mem.type);
+      const std::int64_t largest = last.extent - (excess + column - 1) / column - kAlignment / column;
+      // Down to a multiple of 8, so that the padding of rows stays within it.
+      if (largest / 8 * 8 > 0)
+        notes.push_back(fmt::format("the largest {} that fits is {}; or make the tile's {} smaller", extent,
+                                    largest / 8 * 8, mem.dims[0].axis));
+      else
+        notes.push_back(fmt::format("no {} fits with {} rows a tile; make the tile's {} smaller", extent,
+                                    mem.dims[0].extent, mem.dims[0].axis));
+    }
+  }
+  if (notes.empty()) notes.emplace_back("smaller tiles would fit");
+  return notes;
+}
+
+void place_tiles(const tile::Program& program, Kernel& kernel, const Target& target) {
+  std::int64_t offset = 0;
+  std::string buffers;
+  for (Mem& mem : kernel.mems) {
+    if (mem.space != Space::shared) continue;
+    mem.offset = offset;
+    offset = round_up(offset + shared_bytes_of(mem), kAlignment);
+    buffers += (buffers.empty() ? "" : "; ") + describe(mem);
+  }
+  kernel.shared_bytes = offset;
+  if (offset <= target.shared_memory_per_block) return;
+  std::vector<std::string> notes{buffers};
+  for (std::string& note : suggestions(program, kernel, offset - target.shared_memory_per_block))
+    notes.push_back(std::move(note));
+  throw UserError(
+      fmt::format("tiles of kernel {} need {} bytes of {}, {} has {}", kernel.name, offset,
+                  target.is_cuda() ? "shared memory" : "workspace", target.name, target.shared_memory_per_block),
+      std::move(notes));
+}
+
+void check_registers(const Kernel& kernel, const Target& target) {
+  const int registers = fragment_registers(kernel);
+  if (registers <= target.registers_per_thread) return;
+  std::string buffers;
+  for (const Mem& mem : kernel.mems) {
+    if (mem.space != Space::register_file || mem.dims.size() < 2) continue;
+    buffers += fmt::format("{}{} {}x{} over {} threads", buffers.empty() ? "" : "; ", mem.name, mem.dims[0].extent,
+                           mem.dims[1].extent, kernel.threads());
+  }
+  throw UserError(fmt::format("fragments of kernel {} need {} registers a thread, {} has {}", kernel.name, registers,
+                              target.name, target.registers_per_thread),
+                  {buffers, "more threads or smaller tiles would fit"});
+}
+
+int held(int extent, int threads, int vector) { return (extent + threads * vector - 1) / (threads * vector) * vector; }
+
+}  // namespace
+
+std::int64_t shared_bytes_of(const Mem& mem) {
+  const auto* rows = std::get_if<tile::Rows>(&mem.layout);
+  const std::int64_t last = mem.dims.empty() ? 1 : mem.dims.back().extent;
+  const std::int64_t pitch = rows && rows->pitch > 0 ? rows->pitch : last;
+  return mem.element_count() / last * pitch * mem.ring * size_in_bytes(mem.type);
+}
+
+int fragment_registers(const Kernel& kernel) {
+  int registers = 0;
+  for (const Mem& mem : kernel.mems) {
+    if (mem.space != Space::register_file || !mem.alias.empty()) continue;
+    if (const auto* grid = std::get_if<tile::ThreadGrid>(&mem.layout))
+      registers += held(mem.dims[0].extent, grid->rows, grid->row_vector) *
+                   held(mem.dims[1].extent, grid->columns, grid->column_vector);
+    else if (const auto* rows = std::get_if<tile::RowsOf>(&mem.layout))
+      registers += held(mem.dims[0].extent, rows->grid.rows, rows->grid.row_vector);
+  }
+  return registers;
+}
+
+tile::Program plan_memory(const tile::Program& program, const Target& target) {
+  tile::Program out = program;
+  for (Kernel& kernel : out.kernels) {
+    place_tiles(program, kernel, target);
+    if (target.is_cuda()) check_registers(kernel, target);
+  }
+  return out;
+}
+
+}  // namespace astatide
