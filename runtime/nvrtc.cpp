@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <memory>
 
 #include "runtime/shared_library.h"
 
@@ -156,7 +155,7 @@ Nvrtc Nvrtc::load(const Environment& environment) {
       notes.push_back("tried " + reason);
       continue;
     }
-    auto api = std::make_unique<NvrtcApi>();
+    auto api = std::make_shared<NvrtcApi>();
     std::string missing;
 #define ASTATIDE_LOAD(result, function, name, parameters)                                \
   api->function = reinterpret_cast<decltype(NvrtcApi::function)>(library->symbol(name)); \
@@ -175,8 +174,7 @@ Nvrtc Nvrtc::load(const Environment& environment) {
     compiler.supported_.resize(static_cast<std::size_t>(count));
     check(*api, api->supported_archs(compiler.supported_.data()), "ask for NVRTC's architectures");
     std::sort(compiler.supported_.begin(), compiler.supported_.end());
-    // The table lives as long as the library, which is never closed.
-    compiler.api_ = api.release();
+    compiler.api_ = std::move(api);
     return compiler;
   }
   if (environment.nvrtc) {

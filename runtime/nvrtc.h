@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -102,7 +103,7 @@ class Nvrtc {
  private:
   Nvrtc() = default;
 
-  const NvrtcApi* api_ = nullptr;
+  std::shared_ptr<const NvrtcApi> api_;
   NvrtcVersion version_;
   std::string library_path_;
   std::vector<int> supported_;
