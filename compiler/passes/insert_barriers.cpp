@@ -29,7 +29,10 @@ class Barriers {
  public:
   explicit Barriers(const tile::Kernel& kernel) {
     for (const tile::Mem& mem : kernel.mems)
-      if (mem.space == Space::shared) shared_.insert(mem.name);
+      if (mem.space == Space::shared) {
+        shared_.insert(mem.name);
+        if (mem.ring > 1) rings_.insert(mem.name);
+      }
     tile::walk(kernel.body, [&](const Stmt& stmt) {
       if (const auto* copy = std::get_if<tile::Copy>(&stmt.node))
         if (const auto* view = std::get_if<tile::View>(&copy->dst)) shared_.insert(view->tensor);
@@ -49,6 +52,8 @@ class Barriers {
         throw InternalError("insert_barriers: roles need rings, not syncs");
       } else {
         if (std::get_if<tile::Sync>(&stmt.node)) open = {};
+        if (const auto* acquired = std::get_if<tile::Acquire>(&stmt.node)) acquire(acquired->tile, open);
+        if (const auto* released = std::get_if<tile::Release>(&stmt.node)) release(released->tile, open);
         const Open own = accesses(stmt);
         if (conflicts(open, own)) {
           out.push_back({tile::Sync{}});
@@ -98,14 +103,27 @@ class Barriers {
     return found;
   }
 
+  /// A ring is two things: the slot that is read, and the slots that are filled.
+  std::string filled(const std::string& name) const { return rings_.contains(name) ? name + " filled" : name; }
+
   Open accesses(const Stmt& stmt) const {
-    const tile::Effects effects = tile::effects_of(stmt);
     Open out;
+    if (std::get_if<tile::Acquire>(&stmt.node) || std::get_if<tile::Release>(&stmt.node)) return out;
+    const tile::Effects effects = tile::effects_of(stmt);
     for (const std::string& name : effects.reads)
       if (shared_.contains(name)) out.reads.insert(name);
     for (const std::string& name : effects.writes)
-      if (shared_.contains(name)) out.writes.insert(name);
+      if (shared_.contains(name)) out.writes.insert(filled(name));
     return out;
+  }
+
+  /// The oldest filled slot becomes the one that is read.
+  void acquire(const std::string& name, Open& open) const {
+    if (open.writes.erase(filled(name)) > 0) open.writes.insert(name);
+  }
+  /// The slot that was read becomes one to fill.
+  void release(const std::string& name, Open& open) const {
+    if (open.reads.erase(name) > 0) open.reads.insert(filled(name));
   }
 
   static bool meet(const std::set<std::string>& a, const std::set<std::string>& b) {
@@ -115,7 +133,7 @@ class Barriers {
     return meet(before.writes, now.reads) || meet(before.reads, now.writes) || meet(before.writes, now.writes);
   }
 
-  std::set<std::string> shared_;
+  std::set<std::string> shared_, rings_;
 };
 
 }  // namespace
