@@ -79,16 +79,21 @@ class RowSplitter {
         const bool is_read = with_elements_expanded(factors[i], cascade_.elements).as<Read>() != nullptr;
         if (is_read != only_reads || !varies_along_axis(factors[i])) continue;
         Axes others;
-        bool others_vary = false;
+        bool others_vary = false, reads_stage = false;
         for (std::size_t k = 0; k < factors.size(); ++k) {
           if (k == i) continue;
           others.merge(axes_of(factors[k]));
           others_vary = others_vary || varies_along_axis(factors[k]);
+          const std::set<std::string> names = free_variables(factors[k]);
+          reads_stage = reads_stage || std::any_of(axes_.begin(), axes_.end(),
+                                                   [&](const auto& stage) { return names.contains(stage.first); });
         }
         Axes extra;
         const Axes own = axes_of(factors[i]);
         std::set_difference(own.begin(), own.end(), others.begin(), others.end(), std::inserter(extra, extra.end()));
-        if (!extra.empty() && !others.empty() && others_vary) return extra;
+        // In sum(j, s[i,j] * v[j]) it is the row that only one read has; the other factor must belong to a row of its
+        // own.
+        if (!extra.empty() && others_vary && (!others.empty() || reads_stage)) return extra;
       }
     }
     return {};
