@@ -125,11 +125,12 @@ void write_file_atomically(const std::string& path, std::span<const std::byte> b
 
 std::string quote_for_message(std::string_view text) {
   std::string shown = "'";
-  for (unsigned char c : text.substr(0, 60)) {
-    if (c < 0x20 || c > 0x7e || c == '\'' || c == '\\') {
-      shown += fmt::format("\\x{:02x}", c);
+  for (const char c : text.substr(0, 60)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte > 0x7e || c == '\'' || c == '\\') {
+      shown += fmt::format("\\x{:02x}", byte);
     } else {
-      shown += static_cast<char>(c);
+      shown += c;
     }
   }
   return shown + (text.size() > 60 ? "…'" : "'");

@@ -17,6 +17,20 @@ constexpr std::uint64_t kMostHeaderBytes = 1 << 20;
 // NumPy's own limit (NPY_MAXDIMS of NumPy 2).
 constexpr std::size_t kMostAxes = 64;
 
+struct KnownType {
+  std::string_view kind;
+  ScalarType becomes;
+  int bytes;
+  bool is_signed;
+};
+// V2, two bytes without meaning, is what NumPy writes for the bfloat16 of ml_dtypes.
+constexpr KnownType kKnownTypes[] = {
+    {"f4", ScalarType::f32, 4, true},  {"f2", ScalarType::f16, 2, true}, {"f8", ScalarType::f64, 8, true},
+    {"V2", ScalarType::bf16, 2, true}, {"i8", ScalarType::i64, 8, true}, {"i4", ScalarType::i32, 4, true},
+    {"i2", ScalarType::i32, 2, true},  {"i1", ScalarType::i32, 1, true}, {"u4", ScalarType::i64, 4, false},
+    {"u2", ScalarType::i32, 2, false}, {"u1", ScalarType::u8, 1, false}, {"b1", ScalarType::boolean, 1, false},
+};
+
 struct Header {
   StoredType stored;
   bool fortran_order = false;
@@ -134,20 +148,7 @@ class HeaderParser {
       stored.big_endian = kind[0] == '>';
       kind.remove_prefix(1);
     }
-    struct Known {
-      std::string_view kind;
-      ScalarType becomes;
-      int bytes;
-      bool is_signed;
-    };
-    // V2, two bytes without meaning, is what NumPy writes for the bfloat16 of ml_dtypes.
-    static constexpr Known kKnown[] = {
-        {"f4", ScalarType::f32, 4, true},  {"f2", ScalarType::f16, 2, true}, {"f8", ScalarType::f64, 8, true},
-        {"V2", ScalarType::bf16, 2, true}, {"i8", ScalarType::i64, 8, true}, {"i4", ScalarType::i32, 4, true},
-        {"i2", ScalarType::i32, 2, true},  {"i1", ScalarType::i32, 1, true}, {"u4", ScalarType::i64, 4, false},
-        {"u2", ScalarType::i32, 2, false}, {"u1", ScalarType::u8, 1, false}, {"b1", ScalarType::boolean, 1, false},
-    };
-    for (const Known& known : kKnown) {
+    for (const KnownType& known : kKnownTypes) {
       if (known.kind != kind) continue;
       stored.becomes = known.becomes;
       stored.bytes = known.bytes;

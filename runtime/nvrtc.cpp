@@ -12,6 +12,8 @@ namespace astatide::runtime {
 
 // The parts of the NVRTC API that are called, declared from its public documentation.
 using NvrtcProgram = struct NvrtcProgramTag*;
+constexpr const char* kLibraryNames[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+
 constexpr int kNvrtcSuccess = 0;
 constexpr int kNvrtcOutOfMemory = 1;
 constexpr int kNvrtcCompilation = 6;
@@ -117,10 +119,9 @@ CompileError::CompileError(std::string source_name, std::string source, std::str
 
 std::vector<std::string> nvrtc_candidates(const Environment& environment) {
   namespace fs = std::filesystem;
-  static constexpr const char* kNames[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
   std::vector<std::string> candidates;
   const auto add_folder = [&](const fs::path& folder) {
-    for (const char* name : kNames) candidates.push_back((folder / name).string());
+    for (const char* name : kLibraryNames) candidates.push_back((folder / name).string());
   };
   if (environment.nvrtc) {
     std::error_code ignored;
@@ -136,7 +137,7 @@ std::vector<std::string> nvrtc_candidates(const Environment& environment) {
     add_folder(fs::path(*toolkit) / "lib64");
     add_folder(fs::path(*toolkit) / "lib");
   }
-  for (const char* name : kNames) candidates.push_back(name);
+  for (const char* name : kLibraryNames) candidates.emplace_back(name);
   add_folder("/usr/local/cuda/lib64");
   if (environment.python_site) {
     // Where NVIDIA's wheels put it: nvidia-cuda-nvrtc (13 and later), nvidia-cuda-nvrtc-cu12.
@@ -178,9 +179,9 @@ Nvrtc Nvrtc::load(const Environment& environment) {
     return compiler;
   }
   if (environment.nvrtc) {
-    notes.push_back("ASTATIDE_NVRTC is set, so no other place was searched");
+    notes.emplace_back("ASTATIDE_NVRTC is set, so no other place was searched");
   } else {
-    notes.push_back("set ASTATIDE_NVRTC to libnvrtc.so or its folder, or CUDA_HOME to a toolkit");
+    notes.emplace_back("set ASTATIDE_NVRTC to libnvrtc.so or its folder, or CUDA_HOME to a toolkit");
   }
   throw MachineError("no NVRTC: libnvrtc can't be loaded from any place that was searched", std::move(notes));
 }

@@ -24,8 +24,8 @@ struct CompileRequest {
   std::string source;  // CUDA C++
   std::string target;  // "sm_80", "sm_90a", …
   BinaryKind output = BinaryKind::cubin;
-  std::vector<std::string> options;  // for example "--use_fast_math", "-DTILE=64"
-  std::vector<Header> headers;
+  std::vector<std::string> options = {};  // for example "--use_fast_math", "-DTILE=64"
+  std::vector<Header> headers = {};
 };
 
 /// What ptxas reports about one kernel.
