@@ -147,4 +147,17 @@ inline Stmt when(const Index& condition, Block body) {
   return statement(std::move(out));
 }
 
+/// One kernel over one tile, which may read X[4] and is to write Y[4].
+inline Program one_kernel(std::vector<Mem> mems, Block body) {
+  Program program;
+  program.name = "small";
+  program.tensors = {tensor(Tensor::Role::input, "X", {4}), tensor(Tensor::Role::output, "Y", {4})};
+  Kernel kernel;
+  kernel.name = "main";
+  kernel.mems = std::move(mems);
+  kernel.body = std::move(body);
+  program.kernels = {kernel};
+  return program;
+}
+
 }  // namespace astatide::tile::build

@@ -23,19 +23,6 @@ Arguments worked_example() {
   return arguments;
 }
 
-/// One kernel over one tile: reads X[4], writes Y[4].
-Program small(std::vector<Mem> mems, Block body) {
-  Program program;
-  program.name = "small";
-  program.tensors = {tensor(Tensor::Role::input, "X", {4}), tensor(Tensor::Role::output, "Y", {4})};
-  Kernel kernel;
-  kernel.name = "main";
-  kernel.mems = std::move(mems);
-  kernel.body = std::move(body);
-  program.kernels = {kernel};
-  return program;
-}
-
 std::vector<double> run_small(const Program& program) {
   Arguments arguments;
   arguments.inputs["X"] = {{4}, {1, 2, 3, 4}};
@@ -85,69 +72,69 @@ TEST_CASE("a kernel over no tiles leaves an empty output") {
 }
 
 TEST_CASE("a tile that is read before it is written is an error that names the statement") {
-  const Program program = small({kTile}, {kStore});
+  const Program program = one_kernel({kTile}, {kStore});
   CHECK_THROWS_WITH(run_small(program), Contains("t is read before it is written") && Contains("copy Y[i]"));
 }
 
 TEST_CASE("an index out of a tensor's shape is an error unless a limit guards it") {
   const Mem wide = in_registers("t", {{"i", 5}});
-  CHECK_THROWS_WITH(run_small(small({wide}, {kLoad})), Contains("index 4") && Contains("of X, which has 4"));
+  CHECK_THROWS_WITH(run_small(one_kernel({wide}, {kLoad})), Contains("index 4") && Contains("of X, which has 4"));
   const Stmt guarded = copy("t", view("X[i]", {at("i", 0, 4)}, -1));
   const Stmt store = copy(view("Y[3 - i]", {at("i", 1, 5)}), "t");
-  CHECK_THROWS_WITH(run_small(small({wide}, {guarded, store})), Contains("index -1"));
-  CHECK(run_small(small({wide}, {guarded, copy(view("Y[4 - i]", {at("i", 1, 5)}), "t")})) ==
+  CHECK_THROWS_WITH(run_small(one_kernel({wide}, {guarded, store})), Contains("index -1"));
+  CHECK(run_small(one_kernel({wide}, {guarded, copy(view("Y[4 - i]", {at("i", 1, 5)}), "t")})) ==
         std::vector<double>{4, 3, 2, 1});
 }
 
 TEST_CASE("an element beyond a limit is absent when loaded and not stored") {
   const Stmt load = copy("t", view("X[i]", {at("i", 2, 4)}, -7));
-  CHECK(run_small(small({kTile}, {load, kStore})) == std::vector<double>{3, 4, -7, -7});
-  const std::vector<double> out = run_small(small({kTile}, {kLoad, copy(view("Y[i]", {at("i", 0, 2)}), "t")}));
+  CHECK(run_small(one_kernel({kTile}, {load, kStore})) == std::vector<double>{3, 4, -7, -7});
+  const std::vector<double> out = run_small(one_kernel({kTile}, {kLoad, copy(view("Y[i]", {at("i", 0, 2)}), "t")}));
   CHECK(out[1] == 2);
   CHECK(std::isnan(out[2]));
 }
 
 TEST_CASE("a map gives the absent value where a predicate is false or a coordinate is beyond its limit") {
   const Stmt masked = map_where("t", "t * 10", {"i != 3"}, -1, {at("i", 2, 5)});
-  CHECK(run_small(small({kTile}, {kLoad, masked, kStore})) == std::vector<double>{10, -1, 30, -1});
+  CHECK(run_small(one_kernel({kTile}, {kLoad, masked, kStore})) == std::vector<double>{10, -1, 30, -1});
 }
 
 TEST_CASE("a map reads a tensor only where its coordinates are within their limits") {
   const Stmt shifted = map("t", "t + X[i]", {at("i", 2, 4)});
-  CHECK(run_small(small({kTile}, {kLoad, shifted, kStore})) == std::vector<double>{4, 6, 3, 4});
+  CHECK(run_small(one_kernel({kTile}, {kLoad, shifted, kStore})) == std::vector<double>{4, 6, 3, 4});
   const Stmt guarded = map("t", "select(i > 0, X[i - 1], 9)", {at("i", 0)});
-  CHECK(run_small(small({kTile}, {guarded, kStore})) == std::vector<double>{9, 1, 2, 3});
+  CHECK(run_small(one_kernel({kTile}, {guarded, kStore})) == std::vector<double>{9, 1, 2, 3});
 }
 
 TEST_CASE("a map of some columns leaves the others") {
   Stmt part = map("t", "t + 100");
   std::get<Map>(part.node).columns = Columns{1, 3};
-  CHECK(run_small(small({kTile}, {kLoad, part, kStore})) == std::vector<double>{1, 102, 103, 4});
+  CHECK(run_small(one_kernel({kTile}, {kLoad, part, kStore})) == std::vector<double>{1, 102, 103, 4});
 }
 
 TEST_CASE("a reduction with accumulate includes the old value") {
   const Mem sum = in_registers("s", {});
   const Stmt spread = map("t", "s");
-  CHECK(run_small(small({kTile, sum}, {kLoad, row_reduce("s", Reduction::sum, "t"), spread, kStore}))[0] == 10);
-  CHECK(run_small(small({kTile, sum},
-                        {kLoad, fill("s", 5), row_reduce("s", Reduction::sum, "t", true), spread, kStore}))[0] == 15);
-  CHECK(run_small(small({kTile, sum},
-                        {kLoad, fill("s", 7), row_reduce("s", Reduction::max, "t", true), spread, kStore}))[0] == 7);
+  CHECK(run_small(one_kernel({kTile, sum}, {kLoad, row_reduce("s", Reduction::sum, "t"), spread, kStore}))[0] == 10);
+  CHECK(run_small(one_kernel(
+            {kTile, sum}, {kLoad, fill("s", 5), row_reduce("s", Reduction::sum, "t", true), spread, kStore}))[0] == 15);
+  CHECK(run_small(one_kernel(
+            {kTile, sum}, {kLoad, fill("s", 7), row_reduce("s", Reduction::max, "t", true), spread, kStore}))[0] == 7);
 }
 
 TEST_CASE("loops bind their variable upward, downward and once") {
   const Stmt step = map("t", "t * 10 + n");
   Stmt down = loop("n", 1, 4, {step});
   std::get<For>(down.node).descending = true;
-  CHECK(run_small(small({kTile}, {fill("t", 0), loop("n", 1, 4, {step}), kStore}))[0] == 123);
-  CHECK(run_small(small({kTile}, {fill("t", 0), down, kStore}))[0] == 321);
-  CHECK(run_small(small({kTile}, {fill("t", 0), once("n", 7, {step}), kStore}))[0] == 7);
+  CHECK(run_small(one_kernel({kTile}, {fill("t", 0), loop("n", 1, 4, {step}), kStore}))[0] == 123);
+  CHECK(run_small(one_kernel({kTile}, {fill("t", 0), down, kStore}))[0] == 321);
+  CHECK(run_small(one_kernel({kTile}, {fill("t", 0), once("n", 7, {step}), kStore}))[0] == 7);
 }
 
 TEST_CASE("a vote holds where any element does, and an if reads it") {
   const Stmt add = map("t", "t + 100");
   const auto first = [&](const char* condition) {
-    return run_small(small({kTile}, {kLoad, vote("any", condition), when("any", {add}), kStore}))[0];
+    return run_small(one_kernel({kTile}, {kLoad, vote("any", condition), when("any", {add}), kStore}))[0];
   };
   CHECK(first("t > 3") == 101);
   CHECK(first("t > 4") == 1);
@@ -159,11 +146,11 @@ TEST_CASE("a copy between a tile and a strip goes to the origin that it names") 
   const Block body{
       loop("n", 0, 2, {copy("h", view("X[i]", {at("i", "n*2")})), copy(strip("row", {at("i", "2 - n*2")}), "h")}),
       loop("n", 0, 2, {copy("h", strip("row", {at("i", "n*2", 3)}, -1)), copy(view("Y[i]", {at("i", "n*2")}), "h")})};
-  CHECK(run_small(small({half, row}, body)) == std::vector<double>{3, 4, 1, -1});
+  CHECK(run_small(one_kernel({half, row}, body)) == std::vector<double>{3, 4, 1, -1});
 }
 
 TEST_CASE("a product broadcasts neither operand and sums over the axis that both have") {
-  Program program = small(
+  Program program = one_kernel(
       {in_registers("a", {{"i", 2}, {"k", 2}}), in_registers("b", {{"k", 2}, {"j", 2}}),
        in_registers("c", {{"i", 2}, {"j", 2}})},
       {copy("a", view("X[2*i + k]", {at("i", 0), at("k", 0)})), copy("b", view("X[2*k + j]", {at("k", 0), at("j", 0)})),
@@ -177,27 +164,28 @@ TEST_CASE("slots of a ring are filled and read in order") {
   const auto store = [](int n) { return copy(view("Y[i]", {at("i", n * 2)}), "slot"); };
   const Block in_order{reserve("slot"), load(0),         reserve("slot"), load(1),  acquire("slot"),
                        store(1),        release("slot"), acquire("slot"), store(0), release("slot")};
-  CHECK(run_small(small({slot}, in_order)) == std::vector<double>{3, 4, 1, 2});
-  CHECK_THROWS_WITH(run_small(small({slot}, {reserve("slot"), load(0), store(0)})), Contains("no slot of it is held"));
-  CHECK_THROWS_WITH(run_small(small({slot}, {load(0), reserve("slot")})), Contains("no slot of it is reserved"));
-  CHECK_THROWS_WITH(run_small(small({slot}, {reserve("slot"), reserve("slot"), reserve("slot")})),
+  CHECK(run_small(one_kernel({slot}, in_order)) == std::vector<double>{3, 4, 1, 2});
+  CHECK_THROWS_WITH(run_small(one_kernel({slot}, {reserve("slot"), load(0), store(0)})),
+                    Contains("no slot of it is held"));
+  CHECK_THROWS_WITH(run_small(one_kernel({slot}, {load(0), reserve("slot")})), Contains("no slot of it is reserved"));
+  CHECK_THROWS_WITH(run_small(one_kernel({slot}, {reserve("slot"), reserve("slot"), reserve("slot")})),
                     Contains("all 2 slots of slot are taken"));
-  CHECK_THROWS_WITH(run_small(small({slot}, {acquire("slot")})), Contains("no slot of slot is full"));
-  CHECK_THROWS_WITH(run_small(small({slot}, {reserve("slot"), load(0)})), Contains("1 slots of slot are never"));
+  CHECK_THROWS_WITH(run_small(one_kernel({slot}, {acquire("slot")})), Contains("no slot of slot is full"));
+  CHECK_THROWS_WITH(run_small(one_kernel({slot}, {reserve("slot"), load(0)})), Contains("1 slots of slot are never"));
 }
 
 TEST_CASE("a tile loses its value when one that shares its storage is written") {
   Mem other = in_registers("u", {{"i", 4}});
   other.alias = "t";
-  CHECK(run_small(small({kTile, other}, {kLoad, map("u", "t + 1"), map("t", "u + 1"), kStore})) ==
+  CHECK(run_small(one_kernel({kTile, other}, {kLoad, map("u", "t + 1"), map("t", "u + 1"), kStore})) ==
         std::vector<double>{3, 4, 5, 6});
-  CHECK_THROWS_WITH(run_small(small({kTile, other}, {kLoad, map("u", "t + 1"), kStore})),
+  CHECK_THROWS_WITH(run_small(one_kernel({kTile, other}, {kLoad, map("u", "t + 1"), kStore})),
                     Contains("t is read before it is written"));
 }
 
 TEST_CASE("with rounding on, what is stored has the precision of its type") {
   Mem narrow = in_registers("t", {{"i", 4}}, ScalarType::bf16);
-  const Program program = small({narrow}, {kLoad, map("t", "t / 3"), kStore});
+  const Program program = one_kernel({narrow}, {kLoad, map("t", "t / 3"), kStore});
   Arguments arguments;
   arguments.inputs["X"] = {{4}, {1, 2, 3, 4}};
   CHECK(interpret(program, arguments).at("Y").values[0] == 1.0 / 3);
@@ -207,7 +195,7 @@ TEST_CASE("with rounding on, what is stored has the precision of its type") {
 TEST_CASE("a role is refused with the reason") {
   Role role;
   role.name = "producer";
-  CHECK_THROWS_WITH(run_small(small({}, {statement(role)})), Contains("roles run at the same time"));
+  CHECK_THROWS_WITH(run_small(one_kernel({}, {statement(role)})), Contains("roles run at the same time"));
 }
 
 }  // namespace astatide::tile

@@ -1,0 +1,65 @@
+#include <algorithm>
+
+#include "compiler/support/diagnostic.h"
+#include "compiler/tile/verify_rules.h"
+
+namespace astatide::tile {
+
+const std::vector<std::string_view>& verified_passes() {
+  static const std::vector<std::string_view> kPasses{
+      "lower",   "split_masked_loops", "peel_first",      "relax_rescale", "hoist_row_invariants", "stage_tiles",
+      "overlap", "specialize_roles",   "insert_barriers", "infer_layouts", "plan_memory"};
+  return kPasses;
+}
+
+bool Verified::is_past(std::string_view other) const {
+  const std::vector<std::string_view>& passes = verified_passes();
+  const auto at = std::find(passes.begin(), passes.end(), pass);
+  const auto limit = std::find(passes.begin(), passes.end(), other);
+  if (at == passes.end() || limit == passes.end())
+    throw InternalError("verify knows no pass named " + std::string(at == passes.end() ? pass : other));
+  return at >= limit;
+}
+
+void Verified::fail(const Stmt* stmt, const std::string& message) const {
+  throw InternalError("after " + std::string(pass) + ", kernel " + kernel.name + (stmt ? ", " + head_of(*stmt) : "") +
+                      ": " + message);
+}
+
+std::string head_of(const Stmt& stmt) {
+  const std::string text = print(stmt);
+  return text.substr(0, text.find('\n'));
+}
+
+void verify(const Program& program, std::string_view after_pass) {
+  // Names first: the other rules look tiles and tensors up.
+  for (const Kernel& kernel : program.kernels) {
+    const Verified v{program, kernel, after_pass};
+    verify_declarations(v);
+    verify_references(v);
+    verify_tensors(v);
+  }
+  verify_tensor_order(program, after_pass);
+  for (const Kernel& kernel : program.kernels) {
+    const Verified v{program, kernel, after_pass};
+    verify_tiles(v);
+    verify_products(v);
+    verify_element_shapes(v);
+    verify_reductions(v);
+    verify_copies(v);
+    verify_columns(v);
+    verify_assignment(v);
+    verify_partial_tiles(v);
+    verify_tokens(v);
+    verify_rings(v);
+    verify_uniformity(v);
+    verify_roles(v);
+    verify_syncs(v);
+    verify_no_advance(v);
+    verify_staged(v);
+    verify_layouts(v);
+    verify_memory_plan(v);
+  }
+}
+
+}  // namespace astatide::tile

@@ -1,0 +1,114 @@
+#include <string>
+
+#include "compiler/support/match.h"
+#include "compiler/tile/accesses.h"
+#include "compiler/tile/verify_rules.h"
+
+namespace astatide::tile {
+namespace {
+
+// Vectors of 16 bytes are loaded from and stored to any tile.
+constexpr std::int64_t kPlaceAlignment = 16;
+
+/// How a register tile's rows are dealt out to threads; null where it has no layout of registers.
+const ThreadGrid* grid_of(const Mem& mem) {
+  if (const auto* grid = std::get_if<ThreadGrid>(&mem.layout)) return grid;
+  if (const auto* rows = std::get_if<RowsOf>(&mem.layout)) return &rows->grid;
+  return nullptr;
+}
+
+bool same_rows(const ThreadGrid& a, const ThreadGrid& b) {
+  return a.rows == b.rows && a.columns == b.columns && a.row_vector == b.row_vector;
+}
+
+void verify_layout(const Verified& v, const Stmt& stmt, const Mem& mem) {
+  const bool rows = std::holds_alternative<Rows>(mem.layout);
+  if (std::holds_alternative<std::monostate>(mem.layout)) v.fail(stmt, mem.name + " has no layout");
+  if (rows != (mem.space == Space::shared))
+    v.fail(stmt, mem.name + " is in " + std::string(name_of(mem.space)) + ", its layout is of another space");
+  if (const auto* shared = std::get_if<Rows>(&mem.layout); shared && shared->pitch != 0 && !mem.dims.empty())
+    if (shared->pitch < mem.dims.back().extent)
+      v.fail(stmt, "the rows of " + mem.name + " overlap: pitch " + std::to_string(shared->pitch) + " for " +
+                       std::to_string(mem.dims.back().extent) + " elements");
+}
+
+/// Element by element, so that each thread must hold the same rows and columns of all tiles.
+void verify_same_threads(const Verified& v, const Stmt& stmt, const Mem& dst, const Mem& src) {
+  const ThreadGrid* a = grid_of(dst);
+  const ThreadGrid* b = grid_of(src);
+  if (!a || !b) return;
+  const bool both_whole =
+      std::holds_alternative<ThreadGrid>(dst.layout) && std::holds_alternative<ThreadGrid>(src.layout);
+  const bool widens = std::holds_alternative<RowsOf>(dst.layout) && std::holds_alternative<ThreadGrid>(src.layout);
+  // Rows are those of a fragment's first axis.
+  const bool other_axis = !dst.dims.empty() && !src.dims.empty() && dst.dims[0].axis != src.dims[0].axis;
+  if (!same_rows(*a, *b) || (both_whole && *a != *b) || widens || other_axis)
+    v.fail(stmt, dst.name + " and " + src.name + " lie in other threads");
+}
+
+}  // namespace
+
+void verify_no_advance(const Verified& v) {
+  if (!v.is_past("relax_rescale")) return;
+  walk(v.kernel.body, [&](const Stmt& stmt) {
+    if (std::holds_alternative<Advance>(stmt.node)) v.fail(stmt, "an advance is left");
+  });
+}
+
+void verify_staged(const Verified& v) {
+  if (!v.is_past("stage_tiles")) return;
+  if (!v.kernel.stagings.empty()) v.fail("the stage of " + v.kernel.stagings.front().tensor + " is left");
+  walk(v.kernel.body, [&](const Stmt& stmt) {
+    const auto* s = std::get_if<Mma>(&stmt.node);
+    if (s && (std::holds_alternative<View>(s->lhs) || std::holds_alternative<View>(s->rhs)))
+      v.fail(stmt, "an operand is in global memory");
+  });
+}
+
+void verify_layouts(const Verified& v) {
+  if (!v.is_past("infer_layouts") || v.kernel.threads() == 0) return;
+  walk(v.kernel.body, [&](const Stmt& stmt) {
+    const Accesses accesses = accesses_of(v.kernel, stmt);
+    for (const auto* list : {&accesses.reads, &accesses.writes})
+      for (const Access& access : *list)
+        if (const Mem* mem = v.kernel.find(access.name)) verify_layout(v, stmt, *mem);
+    if (const auto* s = std::get_if<Mma>(&stmt.node)) {
+      if (s->by == Family::unset) v.fail(stmt, "no family computes this product");
+      if (v.kernel.find(s->dst)->space != Space::register_file) v.fail(stmt, s->dst + " is not in registers");
+    }
+    if (const auto* s = std::get_if<Map>(&stmt.node))
+      for (const Access& access : accesses.reads)
+        if (const Mem* mem = v.kernel.find(access.name)) verify_same_threads(v, stmt, *v.kernel.find(s->dst), *mem);
+    if (const auto* s = std::get_if<RowReduce>(&stmt.node)) {
+      const ThreadGrid* dst = grid_of(*v.kernel.find(s->dst));
+      const ThreadGrid* src = grid_of(*v.kernel.find(s->src));
+      if (dst && src && !same_rows(*dst, *src)) v.fail(stmt, s->dst + " and " + s->src + " lie in other threads");
+    }
+  });
+}
+
+void verify_memory_plan(const Verified& v) {
+  for (const Mem& mem : v.kernel.mems) {
+    if (mem.alias.empty()) continue;
+    const Mem& other = *v.kernel.find(mem.alias);
+    if (other.space != mem.space) v.fail(mem.name + " and its alias " + other.name + " are in different memories");
+    if (mem.byte_count() > other.byte_count())
+      v.fail(mem.name + " has " + std::to_string(mem.byte_count()) + " bytes, its alias " + other.name + " " +
+             std::to_string(other.byte_count()));
+  }
+  if (!v.is_past("plan_memory") || v.kernel.threads() == 0) return;
+  if (v.kernel.shared_bytes < 0) v.fail("no shared memory is asked for");
+  for (const Mem& mem : v.kernel.mems) {
+    if (mem.space != Space::shared) continue;
+    const Mem& place = mem.offset < 0 && !mem.alias.empty() ? *v.kernel.find(mem.alias) : mem;
+    if (place.offset < 0) v.fail(mem.name + " has no place in shared memory");
+    if (place.offset % kPlaceAlignment != 0)
+      v.fail(mem.name + " lies at " + std::to_string(place.offset) + ", which is no multiple of " +
+             std::to_string(kPlaceAlignment));
+    if (place.offset + mem.byte_count() > v.kernel.shared_bytes)
+      v.fail(mem.name + " ends at " + std::to_string(place.offset + mem.byte_count()) + ", the kernel asks for " +
+             std::to_string(v.kernel.shared_bytes) + " bytes");
+  }
+}
+
+}  // namespace astatide::tile

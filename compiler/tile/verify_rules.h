@@ -1,0 +1,94 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/tile/ir.h"
+
+// The rules that a tile program keeps after every pass, one function each. A rule throws InternalError through
+// Verified::fail.
+
+namespace astatide::tile {
+
+/// What is being verified: a kernel of a program, after a pass.
+struct Verified {
+  const Program& program;
+  const Kernel& kernel;
+  std::string_view pass;
+
+  /// Whether this pass, or one after it in the table, has just run.
+  bool is_past(std::string_view other) const;
+  [[noreturn]] void fail(const Stmt* stmt, const std::string& message) const;
+  [[noreturn]] void fail(const Stmt& stmt, const std::string& message) const { fail(&stmt, message); }
+  [[noreturn]] void fail(const std::string& message) const { fail(nullptr, message); }
+};
+
+// Names.
+
+/// Tensors, extents, scalars, tiles, loop variables, lets, flags and tokens have one name each; nothing in scope is
+/// shadowed, by a coordinate either.
+void verify_declarations(const Verified& v);
+/// Every name in an expression is in scope, and of a kind that may stand there: tiles and flags not in indices.
+void verify_references(const Verified& v);
+/// Views and reads are of declared tensors with the right number of indices; inputs are not written; indices read
+/// integers only; a stage is at a loop or a tile axis.
+void verify_tensors(const Verified& v);
+/// A scratch tensor is written before it is read, and every output is written somewhere. Of the whole program.
+void verify_tensor_order(const Program& program, std::string_view pass);
+
+// Shapes.
+
+/// Extents, rings and alignments of tiles are positive, axes are distinct, only shared tiles have rings.
+void verify_tiles(const Verified& v);
+/// A product sums over one axis; all extents agree.
+void verify_products(const Verified& v);
+/// Operands of a map, a vote or a move have no axis that the result lacks; predicates come with an absent value.
+void verify_element_shapes(const Verified& v);
+/// A reduction's result has some of its source's axes.
+void verify_reductions(const Verified& v);
+/// A copy has a whole tile on one side, and both sides have the same axes and extents.
+void verify_copies(const Verified& v);
+/// Columns lie within the last axis.
+void verify_columns(const Verified& v);
+
+// Order.
+
+/// A tile or a flag is read only after a write on every path. A write in a loop that may run zero times counts inside
+/// it; one under a condition counts under the same condition. Storage that two tiles share holds the last one written.
+void verify_assignment(const Verified& v);
+/// From infer_layouts on, a tile of which each lane holds a share is accumulated by its own operation, scaled by a
+/// whole value or voted on, and nothing else before it is made whole.
+void verify_partial_tiles(const Verified& v);
+/// A token is awaited on every path, in the iteration that started it, and nothing conflicts with what is open.
+void verify_tokens(const Verified& v);
+/// As many slots are held and filled at the end of every loop body, if and kernel as at its start; a slot is written
+/// when reserved and read when acquired.
+void verify_rings(const Verified& v);
+/// Under a condition of a warp only what a warp can do alone: no sync, ring statement, role or wgmma.
+void verify_uniformity(const Verified& v);
+/// No register tile is used in two roles.
+void verify_roles(const Verified& v);
+/// From insert_barriers on, where a block has threads, a sync stands between two statements that conflict in shared or
+/// global memory.
+void verify_syncs(const Verified& v);
+
+// Decisions that are made once a pass has run.
+
+/// relax_rescale: no advance is left.
+void verify_no_advance(const Verified& v);
+/// stage_tiles: no stage is left, and products read tiles.
+void verify_staged(const Verified& v);
+/// infer_layouts: each product has a family, each tile that it touches a layout of its space, and register tiles of
+/// one statement lie in the same threads.
+void verify_layouts(const Verified& v);
+/// plan_memory: shared tiles have aligned places within the shared memory that the kernel asks for; an alias fits.
+void verify_memory_plan(const Verified& v);
+
+/// The names of the pass table, in order, "lower" first.
+const std::vector<std::string_view>& verified_passes();
+
+/// The first line of a statement, as printed.
+std::string head_of(const Stmt& stmt);
+
+}  // namespace astatide::tile
