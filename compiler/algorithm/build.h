@@ -15,11 +15,10 @@ namespace astatide {
 //
 //   AlgorithmBuilder a("attention");
 //   auto [B, H, Sq, Sk, D, Dv] = ...; a.extents({"B", "H", "Sq", "Sk", "D", "Dv"});
-//   a.scalar("scale", 1 / sqrt(D));                                        // scalars and inputs before the lines that use them
-//   a.input("Q", {"B", "H", "Sq", "D"});
-//   a.define("S[b,h,i,j] = sum(d, Q[b,h,i,d] * K[b,h,j,d]) * scale");      // as text, or as expressions:
-//   a.define("A", {"b", "h", "i", "j"}, read("S", {b, h, i, j})).where(less_equal(j, i + Sk - Sq));
-//   Algorithm value = a.outputs({"O", "L"}).build();                       // checked
+//   a.scalar("scale", 1 / sqrt(D));                                        // scalars and inputs before the lines that
+//   use them a.input("Q", {"B", "H", "Sq", "D"}); a.define("S[b,h,i,j] = sum(d, Q[b,h,i,d] * K[b,h,j,d]) * scale"); //
+//   as text, or as expressions: a.define("A", {"b", "h", "i", "j"}, read("S", {b, h, i, j})).where(less_equal(j, i + Sk
+//   - Sq)); Algorithm value = a.outputs({"O", "L"}).build();                       // checked
 class AlgorithmBuilder {
  public:
   explicit AlgorithmBuilder(std::string name);
