@@ -25,7 +25,12 @@ constexpr std::string_view kTaken =
     "static "
     "static_assert static_cast struct switch template this thread_local threadIdx throw true try typedef typeid "
     "typename "
-    "u8 union unsigned using virtual void volatile warpSize wchar_t while xor xor_eq ";
+    "u8 union unsigned using virtual void volatile warpSize wchar_t while xor xor_eq "
+    // Functions and constants of the device headers and of CUDA that emitted kernels call by name.
+    "aligned component fabsf fast_exp fast_exp2 float4 floor_mod fmaf fmaxf fminf from_float kInfinity kLog2e "
+    "lanes_max "
+    "lanes_min lanes_sum load1 load4 load8 log2f logf make_float4 multiple narrow4 powf sqrtf store4 tanhf to_float "
+    "uint4 widen4 ";
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }

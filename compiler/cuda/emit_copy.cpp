@@ -108,10 +108,11 @@ void KernelEmitter::emit_load_vectors(const View& view, const Mem& dst, int vect
     } else {
       const std::string fill = fmt::format("make_float4({0}, {0}, {0}, {0})", absent);
       if (step == 8) {
-        out_.line(fmt::format("float4 lo = {0}, hi = {0};", fill));
-        out_.line(fmt::format("{}load8({}, lo, hi);", limits.empty() ? "" : "if (" + limits + ") ", source));
-        out_.line(fmt::format("store4(&{}, lo);", target));
-        out_.line(fmt::format("store4(&{} + 4, hi);", target));
+        const std::string lo = fresh("lo"), hi = fresh("hi");
+        out_.line(fmt::format("float4 {1} = {0}, {2} = {0};", fill, lo, hi));
+        out_.line(fmt::format("{}load8({}, {}, {});", limits.empty() ? "" : "if (" + limits + ") ", source, lo, hi));
+        out_.line(fmt::format("store4(&{}, {});", target, lo));
+        out_.line(fmt::format("store4(&{} + 4, {});", target, hi));
       } else {
         const std::string value = fmt::format("load4({})", source);
         out_.line(fmt::format("store4(&{}, {});", target,
@@ -124,7 +125,7 @@ void KernelEmitter::emit_load_vectors(const View& view, const Mem& dst, int vect
   // The tile may be wider than the limit of its last axis only by elements of a last vector, which the flag's slow path
   // loads one by one.
   std::string flag = vector_flag(view.tensor, *dim, width);
-  if (along->limit)
+  if (along->limit && !always_within(*along, dst))
     flag += fmt::format(" && {} + {} <= {}", integer_text(along->origin, scope()), columns,
                         integer_text(*along->limit, scope()));
   out_.open("if (" + flag + ")");
@@ -174,7 +175,7 @@ void KernelEmitter::emit_store(const View& view, const Mem& src) {
   if (!vectors) return element_by_element();
 
   std::string flag = vector_flag(view.tensor, *dim, 4);
-  if (along->limit)
+  if (along->limit && !always_within(*along, src))
     flag += fmt::format(" && {} + {} <= {}", integer_text(along->origin, scope()), src.dims[1].extent,
                         integer_text(*along->limit, scope()));
   out_.open("if (" + flag + ")");

@@ -81,22 +81,22 @@ void KernelEmitter::emit_fma_along_rows(const tile::Mma& mma, const std::string&
   const bool vectors = pitch_of(lhs) % kVector == 0 && pitch_of(rhs) % kVector == 0;
   const int whole = vectors ? contracted / kVector * kVector : 0;
   const int rows = fragment.rows.count(), columns = fragment.columns.count();
-  const std::string k = fresh("k");
+  const std::string k = fresh("k"), left = fresh("lhs"), right = fresh("rhs");
   const std::string row = clamped(fragment.rows, fragment.rows.offset(held_row_, row_), 1);
   const std::string column = clamped(fragment.columns, fragment.columns.offset(held_column_, column_), 1);
   const auto element = [&] { return fmt::format("{}[{} * {} + {}]", accumulator, held_row_, columns, held_column_); };
   const auto open_step = [&](int begin, int end, int step, const char* type) {
     out_.line(fmt::format("#pragma unroll {}", mma.unroll > 0 ? mma.unroll : kVector));
     out_.open(fmt::format("for (int {0} = {1}; {0} < {2}; {0} += {3})", k, begin, end, step));
-    out_.line(fmt::format("{} lhs[{}], rhs[{}];", type, rows, columns));
+    out_.line(fmt::format("{} {}[{}], {}[{}];", type, left, rows, right, columns));
   };
   const auto load = [&](const char* load_text) {
     out_.open_unrolled(held_row_, rows);
-    out_.line(fmt::format("lhs[{}] = {}({} + ({}) * {} + {});", held_row_, load_text, base(lhs, false), row,
+    out_.line(fmt::format("{}[{}] = {}({} + ({}) * {} + {});", left, held_row_, load_text, base(lhs, false), row,
                           pitch_of(lhs), k));
     out_.close();
     out_.open_unrolled(held_column_, columns);
-    out_.line(fmt::format("rhs[{}] = {}({} + ({}) * {} + {});", held_column_, load_text, base(rhs, false), column,
+    out_.line(fmt::format("{}[{}] = {}({} + ({}) * {} + {});", right, held_column_, load_text, base(rhs, false), column,
                           pitch_of(rhs), k));
     out_.close();
     out_.open_unrolled(held_row_, rows);
@@ -106,13 +106,14 @@ void KernelEmitter::emit_fma_along_rows(const tile::Mma& mma, const std::string&
     open_step(0, whole, kVector, "float4");
     load("load4");
     for (const char* part : {"x", "y", "z", "w"})
-      out_.line(fmt::format("{0} = fmaf(lhs[{1}].{2}, rhs[{3}].{2}, {0});", element(), held_row_, part, held_column_));
+      out_.line(fmt::format("{0} = fmaf({4}[{1}].{2}, {5}[{3}].{2}, {0});", element(), held_row_, part, held_column_,
+                            left, right));
     for (int i = 0; i < 3; ++i) out_.close();
   }
   if (whole < contracted) {
     open_step(whole, contracted, 1, "float");
     load("load1");
-    out_.line(fmt::format("{0} = fmaf(lhs[{1}], rhs[{2}], {0});", element(), held_row_, held_column_));
+    out_.line(fmt::format("{0} = fmaf({3}[{1}], {4}[{2}], {0});", element(), held_row_, held_column_, left, right));
     for (int i = 0; i < 3; ++i) out_.close();
   }
 }
@@ -128,31 +129,31 @@ void KernelEmitter::emit_fma_across(const tile::Mma& mma, const std::string& acc
   const int step = pitch_of(lhs) % kVector == 0 ? kVector : 1;
   const int whole = contracted / step * step;
   const int rows = fragment.rows.count(), columns = fragment.columns.count(), groups = columns / vector;
-  const std::string k = fresh("k"), inner = fresh("kk"), group = fresh("g");
+  const std::string k = fresh("k"), inner = fresh("kk"), group = fresh("g"), left = fresh("lhs"), right = fresh("rhs");
   const std::string row = clamped(fragment.rows, fragment.rows.offset(held_row_, row_), 1);
   const std::string column =
       clamped(fragment.columns,
               fragment.columns.offset(vector == 1 ? group : fmt::format("({} * {})", group, vector), column_), vector);
 
   // One value of the contracted axis: a row of the right operand against the held rows.
-  const auto multiply = [&](const std::string& index, const std::string& left) {
+  const auto multiply = [&](const std::string& index, const std::string& left_element) {
     out_.open_unrolled(group, groups);
-    out_.line(fmt::format("const {} rhs = {}({} + ({}) * {} + {});", vector == 1 ? "float" : "float4",
+    out_.line(fmt::format("const {} {} = {}({} + ({}) * {} + {});", vector == 1 ? "float" : "float4", right,
                           vector == 1 ? "load1" : "load4", base(rhs, false), index, pitch_of(rhs), column));
     out_.open_unrolled(held_row_, rows);
     for (int part = 0; part < vector; ++part) {
       const std::string element =
           fmt::format("{}[{} * {} + {} * {} + {}]", accumulator, held_row_, columns, group, vector, part);
-      out_.line(fmt::format("{0} = fmaf({1}, rhs{2}, {0});", element, left,
+      out_.line(fmt::format("{0} = fmaf({1}, {2}{3}, {0});", element, left_element, right,
                             vector == 1 ? "" : fmt::format(".{}", "xyzw"[part])));
     }
     out_.close();
     out_.close();
   };
   const auto load_left = [&](const char* type, const char* load_text) {
-    out_.line(fmt::format("{} lhs[{}];", type, rows));
+    out_.line(fmt::format("{} {}[{}];", type, left, rows));
     out_.open_unrolled(held_row_, rows);
-    out_.line(fmt::format("lhs[{}] = {}({} + ({}) * {} + {});", held_row_, load_text, base(lhs, false), row,
+    out_.line(fmt::format("{}[{}] = {}({} + ({}) * {} + {});", left, held_row_, load_text, base(lhs, false), row,
                           pitch_of(lhs), k));
     out_.close();
   };
@@ -161,7 +162,7 @@ void KernelEmitter::emit_fma_across(const tile::Mma& mma, const std::string& acc
     out_.open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2})", k, whole, kVector));
     load_left("float4", "load4");
     out_.open_unrolled(inner, kVector);
-    multiply(fmt::format("{} + {}", k, inner), fmt::format("component(lhs[{}], {})", held_row_, inner));
+    multiply(fmt::format("{} + {}", k, inner), fmt::format("component({}[{}], {})", left, held_row_, inner));
     out_.close();
     out_.close();
   }
@@ -169,7 +170,7 @@ void KernelEmitter::emit_fma_across(const tile::Mma& mma, const std::string& acc
   if (rest < contracted) {
     out_.open(fmt::format("for (int {0} = {1}; {0} < {2}; ++{0})", k, rest, contracted));
     load_left("float", "load1");
-    multiply(k, fmt::format("lhs[{}]", held_row_));
+    multiply(k, fmt::format("{}[{}]", left, held_row_));
     out_.close();
   }
 }

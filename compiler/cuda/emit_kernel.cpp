@@ -24,22 +24,31 @@ KernelEmitter::KernelEmitter(const tile::Program& program, const tile::Kernel& k
     taken_.insert(mem.name);
     for (const tile::Dim& dim : mem.dims) taken_.insert(dim.axis);
   }
+  const auto take = [&](const std::vector<tile::Coordinate>& at) {
+    for (const tile::Coordinate& coordinate : at) taken_.insert(coordinate.axis);
+  };
   tile::walk(kernel.body, [&](const tile::Stmt& stmt) {
     if (const auto* loop = std::get_if<tile::For>(&stmt.node)) taken_.insert(loop->var);
     if (const auto* let = std::get_if<tile::Let>(&stmt.node)) taken_.insert(let->name);
     if (const auto* vote = std::get_if<tile::Vote>(&stmt.node)) taken_.insert(vote->flag);
+    if (const auto* map = std::get_if<tile::Map>(&stmt.node)) take(map->at);
+    if (const auto* copy = std::get_if<tile::Copy>(&stmt.node))
+      for (const tile::CopyOperand* operand : {&copy->dst, &copy->src})
+        if (const auto* view = std::get_if<tile::View>(operand)) take(view->at);
   });
-  const auto own = [&](const char* name) {
-    const std::string text = fresh(name);
-    taken_.insert(text);
-    return text;
-  };
-  thread_ = own("thread");
-  row_ = own("thread_row");
-  column_ = own("thread_column");
-  held_row_ = own("r");
-  held_column_ = own("c");
+  thread_ = claim("thread");
+  row_ = claim("thread_row");
+  column_ = claim("thread_column");
+  held_row_ = claim("r");
+  held_column_ = claim("c");
+  for (const Parameter& p : parameters_of(program, kernel))
+    if (p.kind == Parameter::Kind::stride) claim(fmt::format("{}_stride_{}", p.name, p.dim));
+  for (const Mem& mem : kernel.mems)
+    if (mem.ring > 1) claim(mem.name + "_read"), claim(mem.name + "_write");
 }
+
+// The suffix keeps a kernel apart from every function that a device header or CUDA declares.
+std::string function_name(const tile::Kernel& kernel) { return kernel.name + "_kernel"; }
 
 std::string KernelEmitter::signature() const {
   // A tensor that the kernel writes is not read-only, and may be read back (state that lives in global memory).
@@ -50,10 +59,11 @@ std::string KernelEmitter::signature() const {
   });
   std::string text;
   for (const Parameter& p : parameters_of(program_, kernel_)) {
-    text += text.empty() ? "\n    " : ", ";
+    const bool new_line = p.kind == Parameter::Kind::pointer || text.empty();
+    if (!text.empty()) text += new_line ? "," : ", ";
+    if (new_line) text += "\n    ";
     switch (p.kind) {
       case Parameter::Kind::pointer:
-        if (text.size() > 8) text += "\n    ";
         text += written.contains(p.name) ? fmt::format("{}* {}", tensor_type(p.name), p.name)
                                          : fmt::format("const {}* __restrict__ {}", tensor_type(p.name), p.name);
         break;
@@ -113,7 +123,9 @@ void KernelEmitter::emit_storage(SourceText& out) const {
       out.line(fmt::format("{0}* const {1} = reinterpret_cast<{0}*>({2} + {3});  // {4}{5}, {6} elements a row",
                            type_text(mem.type), mem.name, pool, mem.offset, describe(mem),
                            mem.ring > 1 ? fmt::format(", {} slots", mem.ring) : "", pitch_of(mem)));
-      if (mem.ring > 1) out.line(fmt::format("int {0}_read = 0, {0}_write = 0;  // slots", mem.name));
+      if (mem.ring > 1)
+        out.line(
+            fmt::format("int {} = 0, {} = 0;  // slots", claimed(mem.name + "_read"), claimed(mem.name + "_write")));
       continue;
     }
     const tile::ThreadGrid grid = grid_of(mem);

@@ -7,7 +7,7 @@ namespace astatide::cuda {
 void KernelEmitter::emit_ring_step(const std::string& tile, bool write) {
   const tile::Mem& ring = mem(tile);
   if (ring.ring <= 1) return;
-  const std::string slot = fmt::format("{}_{}", tile, write ? "write" : "read");
+  const std::string& slot = claimed(tile + (write ? "_write" : "_read"));
   out_.line(fmt::format("{0} = {0} + 1 == {1} ? 0 : {0} + 1;", slot, ring.ring));
 }
 

@@ -33,6 +33,9 @@ struct Element {
   std::string held_row, held_column;  // indices into the thread's fragment
 };
 
+/// The name of a kernel's function in emitted source.
+std::string function_name(const tile::Kernel& kernel);
+
 /// Emits one kernel. The statements of a family each have a file of their own; all share the names, the loops over a
 /// fragment's elements, and the access to an element of a tile wherever it lives.
 class KernelEmitter {
@@ -115,6 +118,11 @@ class KernelEmitter {
   /// Names of loops, lets, extents and coordinates are integers, of scalars and tiles reals, of flags booleans.
   TextScope scope(const Element* element = nullptr) const;
   std::string fresh(const std::string& name) const;
+  /// A name of the emitter's own, made unique once and then kept.
+  std::string claim(const std::string& name);
+  const std::string& claimed(const std::string& name) const { return own_names_.at(name); }
+  /// A limit that the whole tile keeps, as far as known lengths show.
+  bool always_within(const tile::Coordinate& coordinate, const tile::Mem& shape) const;
 
   const tile::Program& program_;
   const tile::Kernel& kernel_;
@@ -123,7 +131,7 @@ class KernelEmitter {
   std::set<std::string> integers_;  // loop variables, lets, coordinates in scope
   std::set<std::string> non_negative_;
   std::set<std::string> flags_;
-  std::set<std::string> rings_read_, rings_written_;
+  std::map<std::string, std::string> own_names_;     // emitter's names that belong to a tensor or a tile
   std::vector<int> element_depth_;                   // braces opened by open_element
   std::map<std::string, std::string> vector_flags_;  // name to condition, declared in front of the body
   std::string thread_, row_, column_;                // names of thread index and its coordinates

@@ -11,7 +11,7 @@ void SourceText::line(const std::string& text) {
 }
 
 void SourceText::open_unrolled(const std::string& var, int count) {
-  text_ += "#pragma unroll\n";
+  line("#pragma unroll");
   open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", var, count));
 }
 

@@ -66,7 +66,7 @@ std::string KernelEmitter::inside(const Mem& shape, const ThreadGrid& grid, cons
 std::string KernelEmitter::base(const Mem& tile, bool write) const {
   if (tile.ring <= 1) return tile.name;
   const std::int64_t slot = static_cast<std::int64_t>(pitch_of(tile)) * tile.element_count() / tile.dims.back().extent;
-  return fmt::format("({} + {}_{} * {})", tile.name, tile.name, write ? "write" : "read", slot);
+  return fmt::format("({} + {} * {})", tile.name, claimed(tile.name + (write ? "_write" : "_read")), slot);
 }
 
 std::string KernelEmitter::access(const Mem& tile, const Element& at, bool write) const {
@@ -83,6 +83,8 @@ std::string KernelEmitter::access(const Mem& tile, const Element& at, bool write
 TextScope KernelEmitter::scope(const Element* element) const {
   TextScope scope;
   scope.variable = [this, element](const std::string& name) -> Text {
+    if (const auto known = program_.known.find(name); known != program_.known.end())
+      return {std::to_string(known->second), ValueType::integer};
     if (integers_.contains(name)) return {name, ValueType::integer};
     if (flags_.contains(name)) return {name, ValueType::boolean};
     if (const Mem* tile = kernel_.find(name)) {
@@ -105,6 +107,13 @@ TextScope KernelEmitter::scope(const Element* element) const {
   };
   scope.non_negative = [this](const std::string& name) { return non_negative_.contains(name); };
   return scope;
+}
+
+std::string KernelEmitter::claim(const std::string& name) {
+  const std::string unique = fresh(name);
+  taken_.insert(unique);
+  own_names_[name] = unique;
+  return unique;
 }
 
 std::string KernelEmitter::fresh(const std::string& name) const {

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "compiler/cuda/kernel_emitter.h"
 #include "compiler/cuda/type_text.h"
 #include "compiler/support/diagnostic.h"
@@ -34,7 +36,7 @@ std::string KernelEmitter::tensor_type(const std::string& tensor) const {
 }
 
 std::string KernelEmitter::stride(const std::string& tensor, std::size_t dim) const {
-  return fmt::format("{}_stride_{}", tensor, dim);
+  return claimed(fmt::format("{}_stride_{}", tensor, dim));
 }
 
 std::string KernelEmitter::address(const std::string& tensor, const std::vector<std::string>& indices) const {
@@ -62,11 +64,23 @@ std::string KernelEmitter::declare_coordinates(const std::vector<tile::Coordinat
     out_.line(fmt::format("const int {} = {};", coordinate.axis, value));
     integers_.insert(coordinate.axis);
     non_negative_.insert(coordinate.axis);
-    if (!coordinate.limit) continue;
+    if (!coordinate.limit || always_within(coordinate, shape)) continue;
     condition += fmt::format("{}{} < {}", condition.empty() ? "" : " && ", coordinate.axis,
                              integer_text(*coordinate.limit, scope()));
   }
   return condition;
+}
+
+bool KernelEmitter::always_within(const tile::Coordinate& coordinate, const tile::Mem& shape) const {
+  const auto is_known = [&](const Expr& e) {
+    const std::set<std::string> names = free_variables(e);
+    return std::all_of(names.begin(), names.end(),
+                       [&](const std::string& name) { return program_.known.contains(name); }) &&
+           tensors_read(e).empty();
+  };
+  if (!coordinate.limit || !is_known(*coordinate.limit) || !is_known(coordinate.origin)) return false;
+  return evaluate_integer(coordinate.origin, program_.known) + shape.extent_of(coordinate.axis) <=
+         evaluate_integer(*coordinate.limit, program_.known);
 }
 
 std::vector<std::string> KernelEmitter::index_texts(const tile::View& view) const {
