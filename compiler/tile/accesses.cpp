@@ -186,6 +186,14 @@ std::set<TileName> ring_tiles(const Kernel& kernel) {
   return out;
 }
 
+std::set<TileName> reserved_tiles(const Kernel& kernel) {
+  std::set<TileName> out;
+  walk(kernel.body, [&](const Stmt& stmt) {
+    if (const auto* s = std::get_if<Reserve>(&stmt.node)) out.insert(s->tile);
+  });
+  return out;
+}
+
 std::vector<TileName> overlapping_tiles(const Kernel& kernel, const TileName& tile) {
   const Mem* mem = kernel.find(tile);
   std::vector<TileName> out;
@@ -209,47 +217,53 @@ std::vector<TileName> overlapping_tiles(const Kernel& kernel, const TileName& ti
   return out;
 }
 
-ThreadConflicts::ThreadConflicts(const Kernel& kernel) : kernel_(&kernel) {
-  for (const TileName& tile : ring_tiles(kernel))
-    if (const Mem* mem = kernel.find(tile)) rings_[tile].free.assign(static_cast<std::size_t>(mem->ring), false);
+namespace {
+
+std::string filled(const TileName& ring) { return ring + " (slots to fill)"; }
+
+void move_name(std::set<std::string>& names, const std::string& from, const std::string& to) {
+  if (names.erase(from) > 0) names.insert(to);
 }
+
+}  // namespace
+
+ThreadConflicts::ThreadConflicts(const Kernel& kernel) : kernel_(&kernel), rings_(ring_tiles(kernel)) {}
 
 bool ThreadConflicts::is_shared(const Access& access) const {
   const Mem* mem = kernel_->find(access.name);
   return mem ? mem->space != Space::register_file : access.part == Access::Part::view;
 }
 
-std::vector<std::string> ThreadConflicts::storage_of(const std::string& name) const {
-  std::vector<std::string> out{name};
-  for (TileName& other : overlapping_tiles(*kernel_, name)) out.push_back(std::move(other));
+std::vector<std::string> ThreadConflicts::storage_of(const Access& access, bool written) const {
+  std::vector<std::string> out{written && rings_.contains(access.name) ? filled(access.name) : access.name};
+  for (const TileName& other : overlapping_tiles(*kernel_, access.name)) {
+    out.push_back(other);
+    if (rings_.contains(other)) out.push_back(filled(other));
+  }
   return out;
 }
 
 std::string ThreadConflicts::conflict_before(const Stmt& stmt) const {
-  if (const auto* s = std::get_if<Reserve>(&stmt.node)) {
-    const Ring& ring = rings_.at(s->tile);
-    return !ring.free.empty() && ring.free.front() ? "the slot of " + s->tile + " was read since the last sync" : "";
-  }
   const Accesses accesses = accesses_of(*kernel_, stmt);
   for (const Access& access : accesses.reads) {
     if (!is_shared(access)) continue;
-    if (const auto ring = rings_.find(access.name); ring != rings_.end()) {
-      if (!ring->second.full.empty() && ring->second.full.front())
-        return "the slot of " + access.name + " was written since the last sync";
-      continue;
-    }
-    for (const std::string& name : storage_of(access.name))
+    for (const std::string& name : storage_of(access, false))
       if (whole_written_.contains(name) || part_written_.contains(name))
         return name + " was written since the last sync";
   }
   for (const Access& access : accesses.writes) {
-    if (!is_shared(access) || rings_.contains(access.name)) continue;
-    for (const std::string& name : storage_of(access.name)) {
+    if (!is_shared(access)) continue;
+    const std::vector<std::string> names = storage_of(access, true);
+    // Slots, and parts of one tile, that statements after one another write are apart.
+    const bool apart = access.part != Access::Part::whole || rings_.contains(access.name);
+    for (const std::string& name : names) {
       if (read_.contains(name)) return name + " was read since the last sync";
-      // Parts of one tile that statements after one another write are apart.
-      const bool apart = name == access.name && access.part != Access::Part::whole;
-      if (whole_written_.contains(name) || (!apart && part_written_.contains(name)))
+      if (apart && name == names.front()) {
+        if (whole_written_.contains(name) && !rings_.contains(access.name))
+          return name + " was written since the last sync";
+      } else if (whole_written_.contains(name) || part_written_.contains(name)) {
         return name + " was written since the last sync";
+      }
     }
   }
   return "";
@@ -260,43 +274,17 @@ void ThreadConflicts::run(const Stmt& stmt) {
     read_.clear();
     whole_written_.clear();
     part_written_.clear();
-    for (auto& [tile, ring] : rings_) {
-      ring.full.assign(ring.full.size(), false);
-      ring.free.assign(ring.free.size(), false);
-      ring.front_read = false;
-    }
     return;
   }
-  if (const auto* s = std::get_if<Reserve>(&stmt.node)) {
-    Ring& ring = rings_.at(s->tile);
-    if (!ring.free.empty()) ring.free.pop_front();
-    ring.full.push_back(false);
-    return;
-  }
-  if (const auto* s = std::get_if<Release>(&stmt.node)) {
-    Ring& ring = rings_.at(s->tile);
-    if (!ring.full.empty()) ring.full.pop_front();
-    ring.free.push_back(ring.front_read);
-    ring.front_read = false;
-    return;
-  }
+  if (const auto* s = std::get_if<Acquire>(&stmt.node)) move_name(whole_written_, filled(s->tile), s->tile);
+  if (const auto* s = std::get_if<Release>(&stmt.node)) move_name(read_, s->tile, filled(s->tile));
   const Accesses accesses = accesses_of(*kernel_, stmt);
-  for (const Access& access : accesses.reads) {
-    if (!is_shared(access)) continue;
-    const auto ring = rings_.find(access.name);
-    if (ring != rings_.end()) {
-      ring->second.front_read = true;
-    } else {
-      read_.insert(access.name);
-    }
-  }
+  for (const Access& access : accesses.reads)
+    if (is_shared(access)) read_.insert(storage_of(access, false).front());
   for (const Access& access : accesses.writes) {
     if (!is_shared(access)) continue;
-    if (const auto ring = rings_.find(access.name); ring != rings_.end()) {
-      if (!ring->second.full.empty()) ring->second.full.back() = true;
-    } else {
-      (access.part == Access::Part::whole ? whole_written_ : part_written_).insert(access.name);
-    }
+    const bool whole = access.part == Access::Part::whole || rings_.contains(access.name);
+    (whole ? whole_written_ : part_written_).insert(storage_of(access, true).front());
   }
 }
 
@@ -304,20 +292,10 @@ void ThreadConflicts::join(const ThreadConflicts& other) {
   read_.insert(other.read_.begin(), other.read_.end());
   whole_written_.insert(other.whole_written_.begin(), other.whole_written_.end());
   part_written_.insert(other.part_written_.begin(), other.part_written_.end());
-  const auto either = [](std::deque<bool>& a, const std::deque<bool>& b) {
-    for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) a[i] = a[i] || b[i];
-  };
-  for (auto& [tile, ring] : rings_) {
-    const Ring& theirs = other.rings_.at(tile);
-    either(ring.full, theirs.full);
-    either(ring.free, theirs.free);
-    ring.front_read = ring.front_read || theirs.front_read;
-  }
 }
 
 bool operator==(const ThreadConflicts& a, const ThreadConflicts& b) {
-  return a.read_ == b.read_ && a.whole_written_ == b.whole_written_ && a.part_written_ == b.part_written_ &&
-         a.rings_ == b.rings_;
+  return a.read_ == b.read_ && a.whole_written_ == b.whole_written_ && a.part_written_ == b.part_written_;
 }
 
 }  // namespace astatide::tile

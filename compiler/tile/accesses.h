@@ -1,7 +1,6 @@
 #pragma once
 
-#include <deque>
-#include <map>
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
@@ -32,13 +31,15 @@ Accesses accesses_of(const Kernel& kernel, const Stmt& stmt);
 
 /// Tiles whose slots are reserved, acquired or released.
 std::set<TileName> ring_tiles(const Kernel& kernel);
+/// Those of them that a reserve names. Into another a copy takes the next slot by itself.
+std::set<TileName> reserved_tiles(const Kernel& kernel);
 
 /// What the threads of a block have touched in shared and in global memory since they last met. Two statements that
 /// conflict there need a sync between them. Registers belong to one thread, and what a statement does to a tile by
 /// itself is the emitter's care.
 ///
-/// A slot of a ring is dirty from the write or the last read until a sync: a slot is read only when what filled it is
-/// synced, and reserved only when what read it is.
+/// A ring is two things: the slot that is read, and the slots that are filled. Acquire turns what was written into the
+/// slot to read, release turns the slot that was read into one to fill.
 class ThreadConflicts {
  public:
   explicit ThreadConflicts(const Kernel& kernel);
@@ -52,19 +53,14 @@ class ThreadConflicts {
   friend bool operator==(const ThreadConflicts& a, const ThreadConflicts& b);
 
  private:
-  struct Ring {
-    std::deque<bool> full;  // oldest first: written since a sync
-    std::deque<bool> free;  // oldest first: read since a sync
-    bool front_read = false;
-    friend bool operator==(const Ring&, const Ring&) = default;
-  };
-  /// Tiles and tensors with the same storage, in memory that threads share; the name itself first.
-  std::vector<std::string> storage_of(const std::string& name) const;
+  using Names = std::set<std::string>;
+  /// Under what names a statement's access counts: those with the same storage, the access's own first.
+  std::vector<std::string> storage_of(const Access& access, bool written) const;
   bool is_shared(const Access& access) const;
 
   const Kernel* kernel_;
-  std::set<std::string> read_, whole_written_, part_written_;
-  std::map<TileName, Ring> rings_;
+  std::set<TileName> rings_;
+  Names read_, whole_written_, part_written_;
 };
 
 /// Tiles that share bytes or registers with this one: through alias, or, once placed, through their offsets.

@@ -119,9 +119,9 @@ class StripAccess : public Access {
     range_.start(machine_);
     base_ = machine_.read_base(tile_);
   }
-  void start_store() {
+  void start_store(std::size_t base) {
     range_.start(machine_);
-    base_ = machine_.write_base(tile_);
+    base_ = base;
   }
 
   double load(const ElementCounter& element) override {
@@ -275,7 +275,7 @@ Action Machine::compile_copy(const Copy& s) {
   if (const auto* strip = std::get_if<Strip>(&s.dst)) {
     return [this, dims, from, to = std::make_shared<StripAccess>(*this, *strip, dims)] {
       from->start();
-      to->start_store();
+      to->start_store(write_base(to->tile()));
       std::vector<std::size_t> positions;
       std::vector<double> values;
       for (ElementCounter element(dims); !element.done(); element.next()) {

@@ -69,7 +69,10 @@ Machine::Machine(const Program& program, const Kernel& kernel, const std::map<st
     if (const auto* let = std::get_if<Let>(&stmt.node)) add_slot(let->name, kUnset);
     if (const auto* vote = std::get_if<Vote>(&stmt.node)) add_slot(vote->flag, kUnset);
     const auto uses_ring = [&](const TileName& name) { tiles_[tile_of(name)].explicit_ring = true; };
-    if (const auto* s = std::get_if<Reserve>(&stmt.node)) uses_ring(s->tile);
+    if (const auto* s = std::get_if<Reserve>(&stmt.node)) {
+      uses_ring(s->tile);
+      tiles_[tile_of(s->tile)].reserves = true;
+    }
     if (const auto* s = std::get_if<Acquire>(&stmt.node)) uses_ring(s->tile);
     if (const auto* s = std::get_if<Release>(&stmt.node)) uses_ring(s->tile);
   });
@@ -157,6 +160,13 @@ double Machine::rounded(ScalarType type, double value) const {
   return options_.round_storage ? round_to(type, value) : value;
 }
 
+void Machine::reserve(std::size_t tile) {
+  TileState& state = tiles_[tile];
+  if (state.reserved - state.released == state.mem->ring)
+    fail("all " + std::to_string(state.mem->ring) + " slots of " + state.mem->name + " are taken");
+  ++state.reserved;
+}
+
 std::size_t Machine::read_base(std::size_t tile) const {
   const TileState& state = tiles_[tile];
   if (!state.explicit_ring) return 0;
@@ -164,9 +174,10 @@ std::size_t Machine::read_base(std::size_t tile) const {
   return static_cast<std::size_t>(state.released % state.mem->ring) * state.size;
 }
 
-std::size_t Machine::write_base(std::size_t tile) const {
+std::size_t Machine::write_base(std::size_t tile) {
   const TileState& state = tiles_[tile];
   if (!state.explicit_ring) return 0;
+  if (!state.reserves) reserve(tile);
   if (state.reserved == state.acquired) fail(state.mem->name + " is written, but no slot of it is reserved");
   return static_cast<std::size_t>((state.reserved - 1) % state.mem->ring) * state.size;
 }
@@ -235,14 +246,7 @@ Action Machine::compile(const Stmt& stmt) {
       [&](const Vote& s) { return compile_vote(s); }, [&](const Mma& s) { return compile_mma(s); },
       [&](const Copy& s) { return compile_copy(s); }, [](const Await&) -> Action { return [] {}; },
       [&](const Advance& s) { return compile_advance(s); },
-      [&](const Reserve& s) -> Action {
-        return [this, tile = tile_of(s.tile)] {
-          TileState& state = tiles_[tile];
-          if (state.reserved - state.released == state.mem->ring)
-            fail("all " + std::to_string(state.mem->ring) + " slots of " + state.mem->name + " are taken");
-          ++state.reserved;
-        };
-      },
+      [&](const Reserve& s) -> Action { return [this, tile = tile_of(s.tile)] { reserve(tile); }; },
       [&](const Acquire& s) -> Action {
         return [this, tile = tile_of(s.tile)] {
           TileState& state = tiles_[tile];

@@ -33,6 +33,7 @@ struct TileState {
 
   // Position in the ring, for tiles that reserve, acquire or release name.
   bool explicit_ring = false;
+  bool reserves = false;                                  // else each write takes the next slot
   std::int64_t reserved = 0, acquired = 0, released = 0;  // slots so far
 
   /// Tiles that share storage with this one. Where both have one shape and start together, element by element.
@@ -138,7 +139,7 @@ class Machine {
   std::int64_t integer(const Tape& tape) const;
   /// Position in the tile's storage of the slot that a reader sees, or that a writer fills.
   std::size_t read_base(std::size_t tile) const;
-  std::size_t write_base(std::size_t tile) const;
+  std::size_t write_base(std::size_t tile);
   std::vector<std::size_t> read_bases(const std::vector<std::size_t>& tiles) const;
   double read_element(std::size_t tile, std::size_t position) const {
     if (!tiles_[tile].written[position]) unwritten(tile);
@@ -166,6 +167,7 @@ class Machine {
   Action compile_ring(const TileName& name, int kind);
   void add_slot(const std::string& name, double value);
   void add_overlaps();
+  void reserve(std::size_t tile);
   void start_tile();
   void finish_tile() const;
   [[noreturn]] void unwritten(std::size_t tile) const;

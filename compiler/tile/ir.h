@@ -279,6 +279,9 @@ struct Advance {
   std::vector<Move> moving;
 };
 
+/// A slot of a ring: reserve waits for a free one, which the copy after it fills; acquire waits until the oldest is
+/// full, release frees it. A tile is read in its oldest slot that is acquired. Where no reserve names a tile, as with
+/// one role that fills and reads, each copy into it takes the next slot.
 struct Reserve {
   TileName tile;
 };

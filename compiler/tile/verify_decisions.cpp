@@ -58,11 +58,6 @@ void verify_no_advance(const Verified& v) {
 void verify_staged(const Verified& v) {
   if (!v.is_past("stage_tiles")) return;
   if (!v.kernel.stagings.empty()) v.fail("the stage of " + v.kernel.stagings.front().tensor + " is left");
-  walk(v.kernel.body, [&](const Stmt& stmt) {
-    const auto* s = std::get_if<Mma>(&stmt.node);
-    if (s && (std::holds_alternative<View>(s->lhs) || std::holds_alternative<View>(s->rhs)))
-      v.fail(stmt, "an operand is in global memory");
-  });
 }
 
 void verify_layouts(const Verified& v) {
@@ -74,6 +69,8 @@ void verify_layouts(const Verified& v) {
         if (const Mem* mem = v.kernel.find(access.name)) verify_layout(v, stmt, *mem);
     if (const auto* s = std::get_if<Mma>(&stmt.node)) {
       if (s->by == Family::unset) v.fail(stmt, "no family computes this product");
+      if (std::holds_alternative<View>(s->lhs) || std::holds_alternative<View>(s->rhs))
+        v.fail(stmt, "an operand is in global memory");
       if (v.kernel.find(s->dst)->space != Space::register_file) v.fail(stmt, s->dst + " is not in registers");
     }
     if (const auto* s = std::get_if<Map>(&stmt.node))

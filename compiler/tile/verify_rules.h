@@ -77,10 +77,10 @@ void verify_syncs(const Verified& v);
 
 /// relax_rescale: no advance is left.
 void verify_no_advance(const Verified& v);
-/// stage_tiles: no stage is left, and products read tiles.
+/// stage_tiles: no stage is left.
 void verify_staged(const Verified& v);
-/// infer_layouts: each product has a family, each tile that it touches a layout of its space, and register tiles of
-/// one statement lie in the same threads.
+/// infer_layouts, where a block has threads: each product reads tiles and has a family, each tile has a layout of its
+/// space, and register tiles of one statement lie in the same threads.
 void verify_layouts(const Verified& v);
 /// plan_memory: shared tiles have aligned places within the shared memory that the kernel asks for; an alias fits.
 void verify_memory_plan(const Verified& v);

@@ -174,6 +174,20 @@ TEST_CASE("slots of a ring are filled and read in order") {
   CHECK_THROWS_WITH(run_small(one_kernel({slot}, {reserve("slot"), load(0)})), Contains("1 slots of slot are never"));
 }
 
+TEST_CASE("without a reserve each copy takes the next slot of a ring") {
+  const Mem slot = in_shared("slot", {{"i", 2}}, 2);
+  const Stmt store = copy(view("Y[i]", {at("i", "n * 2")}), "slot");
+  const auto load = [](const char* origin) { return copy("slot", view("X[i]", {at("i", origin)})); };
+  const Stmt ahead = when("n + 1 < 2", {load("n * 2 + 2")});
+  const auto program = [&](const Stmt& more) {
+    return one_kernel({slot}, {load("0"), loop("n", 0, 2, {acquire("slot"), more, store, release("slot")})});
+  };
+  CHECK(run_small(program(ahead)) == std::vector<double>{1, 2, 3, 4});
+  CHECK_THROWS_WITH(run_small(program(let("unused", 0))), Contains("no slot of slot is full"));
+  CHECK_THROWS_WITH(run_small(one_kernel({slot}, {load("0"), load("0"), load("0"), acquire("slot"), release("slot")})),
+                    Contains("all 2 slots of slot are taken"));
+}
+
 TEST_CASE("a tile loses its value when one that shares its storage is written") {
   Mem other = in_registers("u", {{"i", 4}});
   other.alias = "t";

@@ -154,7 +154,8 @@ TEST_CASE("rule: a slot is written when reserved and read when held") {
   CHECK_THAT(fault_of({kTile, kSlot}, {kFillSlot, reserve("slot"), acquire("slot"), release("slot")}),
              Contains("slot is written, but no slot of it is reserved"));
   CHECK_THAT(fault_of({kTile, kSlot}, {reserve("slot"), kFillSlot, release("slot")}), Contains("no slot is held"));
-  CHECK_THAT(fault_of({kTile, kSlot}, {acquire("slot"), release("slot")}), Contains("never returns"));
+  CHECK_THAT(fault_of({kTile, kSlot}, {acquire("slot"), reserve("slot"), kFillSlot, release("slot")}),
+             Contains("never returns"));
   CHECK_THAT(fault_of({kTile, kSlot}, {reserve("slot"), reserve("slot"), reserve("slot")}),
              Contains("all 2 slots are taken"));
 }
@@ -168,6 +169,16 @@ TEST_CASE("rule: as many slots are held at the end of a loop body as at its star
   CHECK_THAT(fault_of({kTile, kSlot}, {loop("n", 0, 2, {reserve("slot"), kFillSlot})}),
              Contains("1 slots of slot are filled at the end"));
   CHECK_THAT(fault_of({kTile, kSlot}, step), Contains("1 slots of slot are never released"));
+}
+
+TEST_CASE("rule: without a reserve a copy takes the next slot, under a condition too, and readers still hold theirs") {
+  const Stmt ahead = when("0 < 1", {kFillSlot});
+  CHECK(
+      fault_of({kTile, kSlot}, {ahead, loop("n", 0, 2, {acquire("slot"), ahead, kUseSlot, release("slot")})}).empty());
+  CHECK_THAT(fault_of({kTile, kSlot}, {ahead, loop("n", 0, 2, {acquire("slot"), ahead, kUseSlot})}),
+             Contains("1 slots of slot are held at the end"));
+  CHECK_THAT(fault_of({kTile, kSlot}, {ahead, kUseSlot, acquire("slot"), release("slot")}),
+             Contains("slot is read, but no slot of it is held"));
 }
 
 // ---------------------------------------------------------------- partial tiles
@@ -287,10 +298,10 @@ TEST_CASE("rule: a slot that one thread fills is read after a sync, and filled a
       fault(after({loop("n", 0, 3, {acquire("slot"), sync(), reserve("slot"), kFillSlot, kUseSlot, release("slot")})}))
           .empty());
   CHECK_THAT(fault(after({loop("n", 0, 3, {acquire("slot"), reserve("slot"), kFillSlot, kUseSlot, release("slot")})})),
-             Contains("the slot of slot was written since the last sync"));
+             Contains("slot was written since the last sync"));
   CHECK_THAT(
       fault(after({loop("n", 0, 3, {reserve("slot"), kFillSlot, acquire("slot"), sync(), kUseSlot, release("slot")})})),
-      Contains("the slot of slot was read since the last sync"));
+      Contains("slots to fill) was read since the last sync"));
 }
 
 TEST_CASE("rule: under a condition of a warp stands only what a warp can do alone") {
