@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/rewrite/presence.h"
 #include "compiler/rewrite/rank_probe.h"
 
 namespace astatide {
@@ -56,6 +57,28 @@ std::size_t Derivation::add_slot(Carried slot) {
   return slots.size() - 1;
 }
 
+std::vector<Expr> Derivation::predicates_of(const std::set<std::string>& names) const {
+  std::vector<Expr> predicates;
+  for (const Element& element : cascade.elements) {
+    if (!names.contains(element.name)) continue;
+    for (const Expr& predicate : element.where_predicates) {
+      if (std::find(predicates.begin(), predicates.end(), predicate) == predicates.end())
+        predicates.push_back(predicate);
+    }
+  }
+  return predicates;
+}
+
+std::optional<std::string> Derivation::presence(const Stage& stage, const std::set<std::string>& names, int value) {
+  const std::vector<Expr> carried = predicates_of(names);
+  std::vector<Expr> missing;
+  for (const Expr& predicate : predicates_of(free_variables(stage.term))) {
+    if (std::find(carried.begin(), carried.end(), predicate) == carried.end()) missing.push_back(predicate);
+  }
+  if (missing.empty()) return std::nullopt;
+  return presence_element(cascade, fresh, missing, value, stage.name, stage.where);
+}
+
 namespace {
 
 std::string joined(const std::vector<std::string>& names) {
@@ -101,14 +124,12 @@ std::string names_along(const Derivation& derivation, const Expr& e) {
 void refuse_mixed(const Derivation& derivation, const Stage& stage, const Expr& part, const Expr& whole) {
   const int rank = probe_rank(derivation, whole);
   const std::vector<std::string> slots = stages_behind(derivation, derivation.slots_in(free_variables(part)));
-  throw UserError(
-      stage.where,
-      "stage '" + stage.name + "': no streaming form: sub-expression " + to_string(part) +
-          " depends on the reduction axis through " + names_along(derivation, part) + " and on reduction " +
-          joined(slots) +
-          ", and does not split into a sum of products g(x)*h(r) (separation rank on random probes: at least " +
-          std::to_string(rank) + ")",
-      {"schedule it without the streaming form (rewrite: none), which makes a pass for each reduction"});
+  throw UserError(stage.where,
+                  "stage '" + stage.name + "': no streaming form: sub-expression " + to_string(part) +
+                      " depends on the reduction axis through " + names_along(derivation, part) + " and on reduction " +
+                      joined(slots) + ", and does not split into a sum of products g(x)*h(r)" +
+                      (rank > 1 ? " (separation rank on random probes: at least " + std::to_string(rank) + ")" : ""),
+                  {"schedule it without the streaming form (rewrite: none), which makes a pass for each reduction"});
 }
 
 }  // namespace astatide

@@ -52,7 +52,7 @@ struct Derivation {
     signs.nonnegative = of.positive;
   }
 
-  const Cascade& cascade;
+  Cascade cascade;  // elements join it
   const DeriveOptions& options;
   FreshNames fresh;
   Signs signs;
@@ -73,6 +73,12 @@ struct Derivation {
   Expr over_slots(const Expr& e) const;
   /// Equal slots are shared. Returns the index.
   std::size_t add_slot(Carried slot);
+
+  /// Predicates of the elements among `names`: where one is false, a term that reads these names is absent.
+  std::vector<Expr> predicates_of(const std::set<std::string>& names) const;
+  /// The element that holds `value` and is absent where one of the stage's predicates that `names` do not carry is
+  /// false. Taking a term apart can leave a part that no longer reads what makes it absent. None: the names carry all.
+  std::optional<std::string> presence(const Stage& stage, const std::set<std::string>& names, int value);
 };
 
 /// Takes a term apart into what varies along the axis, what depends on references, and the exponential that joins them.

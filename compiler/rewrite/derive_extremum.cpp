@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "compiler/rewrite/derivation.h"
+#include "compiler/rewrite/write_move.h"
 
 namespace astatide {
 
@@ -33,6 +34,9 @@ class ExtremumDeriver {
     Carried slot;
     slot.op = stage_.op;
     slot.term = term;
+    std::set<std::string> names = free_variables(term);
+    if (indicated) names.merge(free_variables(*indicated));
+    if (const auto present = derivation_.presence(stage_, names, 0)) slot.term = term + variable(*present);
     slot.indicator = indicator;
     slot.indicated = std::move(indicated);
     slot.extra = stage_.extra;
@@ -96,7 +100,8 @@ class ExtremumDeriver {
       if (with_slots && derivation_.varies_along(names)) refuse_mixed(derivation_, stage_, to_expr(term), whole);
       (with_slots ? row : along).push_back(term);
     }
-    set_value(variable(add(to_expr(along))) + to_expr(row));
+    // Of an empty row the maximum is -inf, and -inf - (-inf) would be NaN.
+    set_value(variable(add(to_expr(along))) + to_expr(with_safe_references(derivation_, row)));
   }
 
   Derivation& derivation_;

@@ -81,6 +81,7 @@ std::string new_value_name(const std::string& slot) { return slot + "_new"; }
 
 Recurrence derive_online(const Cascade& original, const DeriveOptions& options) {
   check_order(original);
+  // A copy of its own: elements join that of the derivation.
   const Cascade cascade = with_maxima_as_references(original);
   Derivation derivation(cascade, options);
   check_outputs(derivation);

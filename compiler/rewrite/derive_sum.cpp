@@ -67,10 +67,21 @@ class SumDeriver {
         slot.centre = centring_->centre;
       }
       slot.where = stage_.where;
+      if (const auto present = derivation_.presence(stage_, names_read_by(slot), 1)) {
+        slot.along = multiply(slot.along, power_of(variable(*present)));
+      }
       slot.extra = extra_of(slot);
       slots.insert(slots.begin(), is_identically_zero(slot) ? std::nullopt : std::optional(add(std::move(slot))));
     }
     return slots;
+  }
+
+  static std::set<std::string> names_read_by(const Carried& slot) {
+    std::set<std::string> names = names_in(slot.along);
+    names.merge(names_in(slot.exponent_along));
+    if (slot.power > 0) names.merge(free_variables(*slot.centred));
+    if (slot.indicated) names.merge(free_variables(*slot.indicated));
+    return names;
   }
 
   std::size_t add(Carried slot) {
@@ -122,6 +133,9 @@ class SumDeriver {
       Carried raw = slot;
       raw.power = 0;
       raw.along = multiply(slot.along, raise({power_of(*slot.centred)}, i, derivation_.signs)[0]);
+      if (const auto present = derivation_.presence(stage_, names_read_by(raw), 1)) {
+        raw.along = multiply(raw.along, power_of(variable(*present)));
+      }
       const Carried* carried = find_raw(raw);
       if (!carried) return false;
       Monomial minus_centre = slot.centre;

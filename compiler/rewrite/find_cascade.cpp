@@ -7,6 +7,7 @@
 #include "compiler/rewrite/find_product.h"
 #include "compiler/rewrite/fresh_names.h"
 #include "compiler/rewrite/guard.h"
+#include "compiler/rewrite/presence.h"
 #include "compiler/rewrite/split_rows.h"
 
 namespace astatide {
@@ -150,7 +151,7 @@ class CascadeFinder {
   /// `predicates`.
   Expr resolve_expr(const Func& func, const Expr& e, std::vector<Expr>& predicates, bool whole) {
     if (const auto* r = e.as<Reduce>()) {
-      if (r->axis != cascade_.axis) return product_element(func, e, *r, whole);
+      if (r->axis != cascade_.axis) return product_element(func, e, *r);
       std::vector<Expr> inside;
       const Expr term = resolve_expr(func, r->body[0], inside, false);
       return stage_for(func, e, *r, with_presence(func, term, inside, r->op), whole);
@@ -189,7 +190,6 @@ class CascadeFinder {
   const Resolved& resolve(const Func& func) {
     if (auto found = resolved_.find(func.name); found != resolved_.end()) return found->second;
     Resolved resolved;
-    current_ = &func;
     const std::size_t elements_before = cascade_.elements.size();
     resolved.value = resolve_expr(func, func.value, resolved.predicates, true);
     if (func.where_predicate) {
@@ -199,17 +199,15 @@ class CascadeFinder {
       }
       add_new(resolved.predicates, of_predicate);
     }
-    resolved.reads_reductions = reads_reductions(resolved.value);
+    resolved.reads_reductions = reads_reductions(resolved.value) ||
+                                std::any_of(resolved.predicates.begin(), resolved.predicates.end(),
+                                            [&](const Expr& predicate) { return reads_reductions(predicate); });
     const bool along_axis = std::find(func.indices.begin(), func.indices.end(), cascade_.axis) != func.indices.end();
     if (along_axis && !resolved.reads_reductions) resolved = as_element(func, resolved, elements_before);
     return resolved_.emplace(func.name, std::move(resolved)).first->second;
   }
 
   Resolved as_element(const Func& func, const Resolved& resolved, std::size_t elements_before) {
-    for (const Expr& predicate : resolved.predicates) {
-      if (!reads_reductions(predicate)) continue;
-      throw UserError(func.where, "the predicate of " + quote(func.name) + " reads a reduction over " + cascade_.axis);
-    }
     const bool own_product = cascade_.elements.size() > elements_before && cascade_.elements.back().name == func.name;
     if (own_product) {
       Element& element = cascade_.elements.back();
@@ -230,7 +228,7 @@ class CascadeFinder {
 
   // ---- products ----
 
-  Expr product_element(const Func& func, const Expr& e, const Reduce& r, bool whole) {
+  Expr product_element(const Func& func, const Expr& e, const Reduce& r) {
     const auto products = r.op == Reduction::sum
                               ? find_products(r.axis, resolved_in_product(func, r.body[0]), cascade_.axis)
                               : std::nullopt;
@@ -240,7 +238,6 @@ class CascadeFinder {
                           to_string(e) + " is not a sum of products of a row's tile and a tile along " + cascade_.axis,
                       {"a reduction that is no such product needs an algorithm of its own"});
     }
-    (void)whole;
     Expr sum(0);
     for (const ScaledProduct& scaled : *products) {
       sum = sum + variable(element_of_product(func, e, scaled.product)) * scaled.factor;
@@ -306,8 +303,13 @@ class CascadeFinder {
   // ---- stages ----
 
   /// Elements carry their own predicates. A definition that reads a reduction carries its own by an element that is
-  /// there, with the unit's neutral value, exactly where the definition is.
-  Expr with_presence(const Func& func, const Expr& term, const std::vector<Expr>& predicates, Reduction op) {
+  /// there, with a neutral value, exactly where the definition is; a predicate that itself reads a reduction, such as
+  /// s == m, becomes a select.
+  Expr with_presence(const Func& func, const Expr& of_present, const std::vector<Expr>& predicates, Reduction op) {
+    Expr term = of_present;
+    for (const Expr& predicate : predicates) {
+      if (reads_reductions(predicate)) term = select(predicate, term, Expr(unit_of(op)));
+    }
     std::vector<Expr> open;
     const std::set<std::string> names = free_variables(term);
     for (const Expr& predicate : predicates) {
@@ -315,28 +317,19 @@ class CascadeFinder {
         const auto& own = element.where_predicates;
         return names.contains(element.name) && std::find(own.begin(), own.end(), predicate) != own.end();
       });
-      if (!carried) open.push_back(predicate);
+      if (!carried && !reads_reductions(predicate)) open.push_back(predicate);
     }
     if (open.empty()) return term;
-    Element presence;
-    for (const Element& element : cascade_.elements) {
-      if (element.where_predicates == open && element.value.is_constant(op == Reduction::sum ? 1 : 0))
-        presence = element;
-    }
-    if (presence.name.empty()) {
-      std::set<std::string> axes;
-      for (const Expr& predicate : open) axes.merge(free_variables(predicate));
-      presence.name = names_.fresh(func.name + "_present");
-      for (const auto& [axis, extent] : cascade_.axis_extents) {
-        if (axes.contains(axis)) presence.indices.push_back(axis);
-      }
-      presence.value = Expr(op == Reduction::sum ? 1 : 0);
-      presence.where_predicates = open;
-      presence.where = func.where;
-      cascade_.elements.push_back(presence);
-    }
-    if (op == Reduction::sum) return absorb(variable(presence.name), term);
-    return term + variable(presence.name);
+    const int neutral = op == Reduction::sum ? 1 : 0;
+    const Expr present = variable(presence_element(cascade_, names_, open, neutral, func.name, func.where));
+    return op == Reduction::sum ? absorb(present, term) : term + present;
+  }
+
+  /// The reductions that softmax and logsumexp abbreviate stand in no file and have the names that the field gives
+  /// them.
+  static std::string made_name(const Func& func, const Expr& e, Reduction op) {
+    if (e.line() == 0) return op == Reduction::sum ? "l" : "m";
+    return func.name + "_" + std::string(name_of(op));
   }
 
   Expr stage_for(const Func& func, const Expr& e, const Reduce& r, const Expr& term, bool whole) {
@@ -344,7 +337,7 @@ class CascadeFinder {
       if (stage.op == r.op && stage.term == term) return variable(stage.name);
     }
     Stage stage;
-    stage.name = whole ? func.name : names_.fresh(r.op == Reduction::sum ? "l" : "m");
+    stage.name = whole ? func.name : names_.fresh(made_name(func, e, r.op));
     stage.op = r.op;
     stage.term = term;
     stage.where = place_of(func, e);
@@ -401,7 +394,6 @@ class CascadeFinder {
   std::vector<Func> definitions_;
   std::map<std::string, const Func*> by_name_;
   std::map<std::string, Resolved> resolved_;
-  const Func* current_ = nullptr;
   Cascade cascade_;
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "compiler/rewrite/rules.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/match.h"
 
@@ -139,49 +140,34 @@ Polynomial opaque(const Expr& e, const Signs& signs) {
   return {power_of(with_children(e, std::move(operands)))};
 }
 
-Polynomial select_form(const Expr& e, const Signs& signs) {
-  const auto& args = e.as<Call>()->args;
-  if (!args[2].is_constant(0) || (args[1].is_constant(1) && args[2].is_constant(0))) return opaque(e, signs);
-  const Expr indicator = select(args[0], Expr(1), Expr(0));
-  return multiply(opaque(indicator, signs), normal_form(args[1], signs));
-}
+Polynomial form_of(const Expr& e, const Signs& signs);
 
 Polynomial call_form(const Expr& e, const Signs& signs) {
-  const Op op = e.as<Call>()->op;
-  const auto& args = e.as<Call>()->args;
-  const auto operand = [&](std::size_t i) { return normal_form(args[i], signs); };
+  const auto& [op, args] = *e.as<Call>();
+  const auto operand = [&](std::size_t i) { return form_of(args[i], signs); };
   switch (op) {
     case Op::add:
       return add(operand(0), operand(1));
-    case Op::sub:
-      return add(operand(0), scale(operand(1), -1));
-    case Op::neg:
-      return scale(operand(0), -1);
     case Op::mul:
-    case Op::absorb:
       return multiply(operand(0), operand(1));
-    case Op::div:
-      return multiply(operand(0), raise(operand(1), -1, signs));
-    case Op::safe:
-      return operand(0);
     case Op::exp:
       return exponential_form(operand(0), signs);
-    case Op::exp2:
-      return exponential_form(multiply(operand(0), Polynomial{power_of(log_of_two())}), signs);
     case Op::log:
       return logarithm_form(operand(0), signs);
-    case Op::log2:
-      return multiply(logarithm_form(operand(0), signs), Polynomial{power_of(log_of_two(), -1)});
-    case Op::sqrt:
-      return raise(operand(0), 0.5, signs);
     case Op::pow:
       if (const auto n = literal(args[1])) return raise(operand(0), *n, signs);
       return opaque(e, signs);
-    case Op::select:
-      return select_form(e, signs);
     default:
       return opaque(e, signs);
   }
+}
+
+/// Of an expression that simplify() has written over the core operations.
+Polynomial form_of(const Expr& e, const Signs& signs) {
+  if (const auto value = literal(e)) return *value == 0 ? Polynomial{} : Polynomial{constant(*value)};
+  if (e.as<Call>()) return call_form(e, signs);
+  if (e.as<Reduce>()) throw InternalError("normal_form: a reduction inside an expression of a recurrence");
+  return {power_of(e)};  // a name, a read, an infinite literal
 }
 
 /// The part of a product that is printed before the first "/", or below it.
@@ -275,6 +261,7 @@ Monomial reciprocal(const Monomial& m) {
 }
 
 Polynomial raise(const Polynomial& base, double n, const Signs& signs) {
+  if (n == 0) return {constant(1)};
   if (n == 1) return base;
   if (base.size() == 1 && (is_whole(n) || is_nonnegative(base[0], signs))) {
     Monomial result = base[0];
@@ -323,12 +310,7 @@ bool is_nonnegative(const Monomial& m, const Signs& signs) {
   });
 }
 
-Polynomial normal_form(const Expr& e, const Signs& signs) {
-  if (const auto value = literal(e)) return *value == 0 ? Polynomial{} : Polynomial{constant(*value)};
-  if (e.as<Call>()) return call_form(e, signs);
-  if (e.as<Reduce>()) throw InternalError("normal_form: a reduction inside an expression of a recurrence");
-  return {power_of(e)};  // a name, a read, an infinite literal
-}
+Polynomial normal_form(const Expr& e, const Signs& signs) { return form_of(simplify(e, core_rules()), signs); }
 
 Expr integer_power(const Expr& base, int n) {
   if (n == 0) return Expr(1);

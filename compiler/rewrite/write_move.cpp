@@ -17,6 +17,8 @@ GuardFacts facts_of(const Derivation& derivation) {
   return facts;
 }
 
+Expr unit(Reduction op) { return op == Reduction::sum ? Expr(0) : Expr(unit_of(op)); }
+
 Expr with_new_values(const Derivation& derivation, const Expr& e) {
   std::map<std::string, Expr> values;
   for (const Carried& slot : derivation.slots) values.insert_or_assign(slot.name, variable(new_value_name(slot.name)));
@@ -87,7 +89,7 @@ Expr write_move(const Derivation& derivation, const Carried& slot) {
   }
   if (slot.indicator.empty()) return moved;
   const Expr reference = variable(slot.indicator);
-  return select(equal(reference, variable(new_value_name(slot.indicator))), moved, Expr(unit_of(slot.op)));
+  return select(equal(reference, variable(new_value_name(slot.indicator))), moved, unit(slot.op));
 }
 
 std::vector<std::string> references_of(const Derivation& derivation, const Carried& slot) {

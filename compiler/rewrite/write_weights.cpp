@@ -78,7 +78,7 @@ std::string WeightWriter::exponential_weight(const Carried& slot) {
 
 WrittenTerm WeightWriter::term_of(const Carried& slot) {
   // What a zero weight must absorb: what can be infinite where an element is absent or a row is empty.
-  Expr finite(1), infinite(1), condition(1);
+  Expr finite(1), infinite(1);
   std::optional<Expr> factor;
   Monomial left = slot.along;
   const auto has_extra = [&](const Expr& e) {
@@ -86,7 +86,6 @@ WrittenTerm WeightWriter::term_of(const Carried& slot) {
     return std::any_of(slot.extra.begin(), slot.extra.end(),
                        [&](const std::string& axis) { return names.contains(axis); });
   };
-  const std::set<std::string> in_exponent = names_in(slot.exponent_along);
   bool factors = true;
   for (const Power& power : slot.along.powers) {
     if (has_extra(power.base)) {
@@ -104,10 +103,7 @@ WrittenTerm WeightWriter::term_of(const Carried& slot) {
         std::any_of(slot.exponent_along.begin(), slot.exponent_along.end(), [&](const Monomial& m) {
           return std::any_of(m.powers.begin(), m.powers.end(), [&](const Power& p) { return p.base == power.base; });
         });
-    if (power.base.is_call(Op::select) && !slot.indicator.empty() &&
-        derivation_.varies_with_slots(free_variables(power.base))) {
-      condition = power.base.as<Call>()->args[0];
-    } else if ((is_name && names != std::set<std::string>{derivation_.cascade.axis}) || same_as_exponent) {
+    if ((is_name && names != std::set<std::string>{derivation_.cascade.axis}) || same_as_exponent) {
       infinite = infinite * written;
     } else {
       finite = finite * written;
@@ -136,7 +132,7 @@ WrittenTerm WeightWriter::term_of(const Carried& slot) {
     term = infinite * finite;
   }
   if (!slot.held.powers.empty()) term = absorb(term, to_expr(slot.held));
-  if (!condition.is_constant(1)) term = select(condition, term, Expr(0));
+  if (slot.indicated) term = select(*slot.indicated, term, Expr(0));
   if (factor && !term.as<Variable>()) {
     term = variable(left_factor(slot, term, left));
   }
