@@ -63,7 +63,8 @@ std::vector<std::int64_t> evaluate_shape(const std::vector<Expr>& dims,
 
 class Evaluator {
  public:
-  Evaluator(const Algorithm& algorithm, const Arguments& arguments) : algorithm_(algorithm), arguments_(arguments) {
+  Evaluator(const Algorithm& algorithm, const Arguments& arguments, Precision precision)
+      : algorithm_(algorithm), arguments_(arguments), precision_(precision) {
     check_extents();
     for (const auto& [name, value] : resolve_scalars(algorithm, arguments.extents, arguments.scalars))
       context_.values[name] = value;
@@ -152,7 +153,7 @@ class Evaluator {
     std::mutex mutex;
     const auto work = [&] {
       try {
-        TapeMachine machine(compiled, tensors_);
+        TapeMachine machine(compiled, tensors_, precision_);
         for (std::int64_t begin = next.fetch_add(block); begin < rows; begin = next.fetch_add(block))
           for (std::int64_t row = begin; row < std::min(begin + block, rows); ++row)
             machine.run_row(row, value.values.get() + row * length,
@@ -187,6 +188,7 @@ class Evaluator {
 
   const Algorithm& algorithm_;
   const Arguments& arguments_;
+  const Precision precision_;
   TapeContext context_;
   std::vector<TapeTensor> tensors_;
   std::map<std::string, Evaluated> evaluated_;
@@ -194,8 +196,9 @@ class Evaluator {
 
 }  // namespace
 
-std::map<std::string, DoubleTensor> evaluate(const Algorithm& algorithm, const Arguments& arguments) {
-  return Evaluator(algorithm, arguments).evaluate();
+std::map<std::string, DoubleTensor> evaluate(const Algorithm& algorithm, const Arguments& arguments,
+                                             Precision precision) {
+  return Evaluator(algorithm, arguments, precision).evaluate();
 }
 
 std::map<std::string, double> resolve_scalars(const Algorithm& algorithm,

@@ -22,10 +22,15 @@ struct Arguments {
   std::map<std::string, DoubleTensor> inputs;
 };
 
+/// f32: every operation and every step of a sum is rounded to f32, each definition by itself as it is written. That is
+/// the plain computation whose error the numerics contract compares a kernel's with; integers stay exact.
+enum class Precision : std::uint8_t { f64, f32 };
+
 /// Evaluates the outputs of any algorithm in double precision, straight from its meaning: the oracle of all tests. An
 /// output element that is absent (its own predicate is false) is 0. Reductions over nothing give their unit. Slow: time
 /// and memory grow with the product of all extents; throws UserError where a definition has more than 2^31 elements.
-std::map<std::string, DoubleTensor> evaluate(const Algorithm& algorithm, const Arguments& arguments);
+std::map<std::string, DoubleTensor> evaluate(const Algorithm& algorithm, const Arguments& arguments,
+                                             Precision precision = Precision::f64);
 
 /// Scalars with defaults filled in. Throws UserError where one is missing or not finite.
 std::map<std::string, double> resolve_scalars(const Algorithm& algorithm,

@@ -24,9 +24,11 @@ std::string print_value(double value) {
 
 }  // namespace
 
-TapeMachine::TapeMachine(const CompiledDefinition& definition, const std::vector<TapeTensor>& tensors)
+TapeMachine::TapeMachine(const CompiledDefinition& definition, const std::vector<TapeTensor>& tensors,
+                         Precision precision)
     : definition_(definition),
       tensors_(tensors),
+      precision_(precision),
       slots_(index(definition.slot_count), 0),
       reductions_(definition.reductions.size()) {
   for (const TapeTensor& tensor : tensors) {
@@ -136,6 +138,25 @@ void TapeMachine::run_op(Frame& frame, const Instruction& i, int count) {
     }
   }
   apply_lanes(i.op, args, lanes_here, out);
+  round(out, lanes_here);
+}
+
+void TapeMachine::round(double* values, int count) const {
+  if (precision_ == Precision::f64) return;
+  // Indices go through the same registers; they are integers and stay exact.
+  for (int lane = 0; lane < count; ++lane)
+    if (values[lane] != std::floor(values[lane])) values[lane] = static_cast<float>(values[lane]);
+}
+
+double TapeMachine::sum_stepwise(const Tape& tape, const Frame& frame, double so_far, int count) const {
+  const bool dot = tape.dot_a != kNone;
+  for (int lane = 0; lane < count; ++lane) {
+    if (tape.present != kNone && lanes(frame, tape.present)[lane] == 0) continue;
+    const double term =
+        dot ? frame.at[index(tape.dot_a)][lane] * frame.at[index(tape.dot_b)][lane] : lanes(frame, tape.value)[lane];
+    so_far = static_cast<float>(so_far + term);
+  }
+  return so_far;
 }
 
 void TapeMachine::out_of_range(const TapeTensor& tensor, std::size_t position, double at) const {
@@ -242,6 +263,7 @@ void TapeMachine::reduce_across(const TapeReduction& reduction, ReductionState& 
     const Lanes value = lanes(frame, tape.value);
     if (tape.present == kNone && reduction.op == Reduction::sum && value.vector) {
       for (int lane = 0; lane < count; ++lane) out[lane] += value.values[lane];
+      round(out, count);
       continue;
     }
     const Op op = reduction.op == Reduction::sum ? Op::add : reduction.op == Reduction::max ? Op::max : Op::min;
@@ -250,12 +272,14 @@ void TapeMachine::reduce_across(const TapeReduction& reduction, ReductionState& 
       const double pair[2] = {out[lane], value[lane]};
       out[lane] = apply(op, pair);
     }
+    round(out, count);
   }
 }
 
 double TapeMachine::accumulate(const TapeReduction& reduction, ReductionState& state, double so_far, int count) {
   const Frame& frame = state.frame;
   const Tape& tape = reduction.tape;
+  if (precision_ == Precision::f32 && reduction.op == Reduction::sum) return sum_stepwise(tape, frame, so_far, count);
   if (tape.dot_a != kNone) return so_far + dot_lanes(frame.at[index(tape.dot_a)], frame.at[index(tape.dot_b)], count);
   const Lanes value = lanes(frame, tape.value);
   const bool masked = tape.present != kNone;
@@ -291,8 +315,17 @@ void TapeMachine::reduce_along(const TapeReduction& reduction, ReductionState& s
   // The maximum of a row of minus infinities is no reference: each of its elements weighs 0.
   const double reference = state.value == -kInfinity ? 0 : state.value;
   for (double& x : state.row) x = std::exp(x - reference);
-  state.total = sum_lanes(state.row.data(), nullptr, static_cast<int>(state.row.size()));
-  if (reduction.op == Reduction::logsumexp) state.value = reference + std::log(state.total);
+  if (precision_ == Precision::f64) {
+    state.total = sum_lanes(state.row.data(), nullptr, static_cast<int>(state.row.size()));
+  } else {
+    round(state.row.data(), static_cast<int>(state.row.size()));
+    state.total = 0;
+    for (const double x : state.row) state.total = static_cast<float>(state.total + x);
+  }
+  if (reduction.op == Reduction::logsumexp) {
+    state.value = reference + std::log(state.total);
+    round(&state.value, 1);
+  }
 }
 
 }  // namespace astatide

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "compiler/algorithm/evaluate.h"
 #include "compiler/algorithm/lanes.h"
 #include "compiler/algorithm/tape.h"
 
@@ -11,7 +12,7 @@ namespace astatide {
 /// Runs a compiled definition; one for each thread, since it holds the registers.
 class TapeMachine {
  public:
-  TapeMachine(const CompiledDefinition& definition, const std::vector<TapeTensor>& tensors);
+  TapeMachine(const CompiledDefinition& definition, const std::vector<TapeTensor>& tensors, Precision precision);
 
   /// Computes the elements along the last axis at `outer`, the position in all other axes flattened, row-major.
   /// `present` may be null where the definition's elements are always present. Throws UserError where a read leaves its
@@ -50,10 +51,14 @@ class TapeMachine {
   void reduce_across(const TapeReduction& reduction, ReductionState& state, double* out, std::int64_t base, int count);
   void reduce_along(const TapeReduction& reduction, ReductionState& state);
   double accumulate(const TapeReduction& reduction, ReductionState& state, double sum, int count);
+  /// Rounds where the precision asks for it.
+  void round(double* values, int count) const;
+  double sum_stepwise(const Tape& tape, const Frame& frame, double so_far, int count) const;
   [[noreturn]] void out_of_range(const TapeTensor& tensor, std::size_t position, double index) const;
 
   const CompiledDefinition& definition_;
   const std::vector<TapeTensor>& tensors_;
+  const Precision precision_;
   std::vector<std::vector<std::int64_t>> strides_;
   std::vector<std::int64_t> slots_;
   Frame frame_;
