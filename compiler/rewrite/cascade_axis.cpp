@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 namespace astatide {
 
@@ -29,8 +30,9 @@ class AxisFinder {
       });
       if (!inside) top.push_back(axis);
     }
-    if (top.size() == 1) return top[0];
-    refuse(top.empty() ? order_ : top);
+    if (top.size() != 1) refuse(top.empty() ? order_ : top);
+    for (const Func& func : definitions_) check_row_reductions(func, top[0]);
+    return top[0];
   }
 
  private:
@@ -57,15 +59,58 @@ class AxisFinder {
     return found->second;
   }
 
+  /// A value that does not vary along the cascade's axis is no element, so it must not be reduced over another axis.
+  void check_row_reductions(const Func& func, const std::string& axis) {
+    if (std::find(func.indices.begin(), func.indices.end(), axis) != func.indices.end()) return;
+    check_row_reductions(func, func.value, axis);
+  }
+
+  void check_row_reductions(const Func& func, const Expr& e, const std::string& axis) {
+    const auto* r = e.as<Reduce>();
+    if (r && r->axis == axis) return;
+    if (r) refuse_row_reduction(func, *r, axis);
+    for (const Expr& child : children(e)) check_row_reductions(func, child, axis);
+  }
+
+  [[noreturn]] void refuse_row_reduction(const Func& func, const Reduce& r, const std::string& axis) {
+    for (const Func& reader : definitions_) {
+      std::optional<Expr> found;
+      visit(reader.value, [&](const Expr& e) {
+        const auto* outer = e.as<Reduce>();
+        if (!found && outer && outer->axis == axis && reads(outer->body[0], func.name)) found = e;
+      });
+      if (!found) continue;
+      throw UserError(place_of(reader, *found),
+                      "stage '" + reader.name + "' reduces over " + axis + " but reads '" + func.name +
+                          "', which reduces over " + r.axis + "; stages of one cascade must share the axis",
+                      {"give the reductions one axis name, or make two algorithms"});
+    }
+    refuse({axis, r.axis});
+  }
+
+  bool reads(const Expr& e, const std::string& name) {
+    bool found = false;
+    visit(e, [&](const Expr& node) {
+      const auto* read = node.as<Read>();
+      if (!read || !by_name_.contains(read->tensor)) return;
+      found = found || read->tensor == name || reads(by_name_.at(read->tensor)->value, name);
+    });
+    return found;
+  }
+
+  static Location place_of(const Func& func, const Expr& e) {
+    Location where = func.where;
+    if (e.line() == 0) return where;
+    if (e.line() != where.line) where.text.clear();
+    where.line = e.line();
+    where.column = e.column();
+    return where;
+  }
+
   [[noreturn]] void refuse(const std::vector<std::string>& axes) {
     const Place& last = first_.at(axes.back());
     const Place& other = first_.at(axes.front());
-    Location where = last.func->where;
-    if (last.e.line() != 0) {
-      if (last.e.line() != where.line) where.text.clear();
-      where.line = last.e.line();
-      where.column = last.e.column();
-    }
+    const Location where = place_of(*last.func, last.e);
     const auto name = [](const Place& place) { return "'" + place.func->name + "'"; };
     std::string message;
     if (axes_in(last.func->value).contains(axes.front()) && last.func != other.func) {

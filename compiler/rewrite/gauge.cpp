@@ -17,7 +17,8 @@ class GaugeProbe {
 
   bool is_gauge(const std::string& reference) const {
     for (unsigned trial = 0; trial < kTrials; ++trial) {
-      RandomBindings before(2 * trial + 1, 0.3, 1.7), shifts(2 * trial + 2, -0.7, 0.7), after = before;
+      // Shifts keep a maximum of absolute values positive.
+      RandomBindings before(2 * trial + 1, 0.3, 1.7), shifts(2 * trial + 2, -0.25, 0.7), after = before;
       // Old values under the slots' names, new ones under new_value_name().
       RandomBindings moving = before;
       for (const Slot& slot : recurrence_.slots) {
