@@ -13,7 +13,7 @@ Source emit(const tile::Program& program) {
   for (const tile::Kernel& kernel : program.kernels) {
     if (kernel.threads() <= 0) throw InternalError("kernel " + kernel.name + " has no threads");
     source.text += "\n" + KernelEmitter(program, kernel).emit();
-    source.kernels.push_back({kernel.name, kernel.threads(), std::max<std::int64_t>(kernel.shared_bytes, 0),
+    source.kernels.push_back({function_name(kernel), kernel.threads(), std::max<std::int64_t>(kernel.shared_bytes, 0),
                               tile::parameters_of(program, kernel)});
   }
   return source;

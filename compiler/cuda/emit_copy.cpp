@@ -16,7 +16,7 @@ namespace {
 using tile::Mem;
 using tile::View;
 
-constexpr int kMaxUnroll = 8;
+constexpr int kMaxUnroll = 4;
 
 /// A multiple of `vector` for every value of its variables, as far as its form shows.
 bool is_multiple(const Expr& e, int vector) {
@@ -80,13 +80,10 @@ void KernelEmitter::emit_load_vectors(const View& view, const Mem& dst, int vect
   const auto elements = [&](int step) {
     const int total = rows * columns / step, threads = kernel_.threads();
     const std::string n = fresh("n");
-    if (total % threads == 0) {
-      const int count = total / threads;
-      out_.line(fmt::format("#pragma unroll {}", std::min(count, kMaxUnroll)));
-      out_.open(fmt::format("for (int {0} = {1}; {0} < {2}; {0} += {3})", n, thread_, total, threads));
-    } else {
-      out_.open(fmt::format("for (int {0} = {1}; {0} < {2}; {0} += {3})", n, thread_, total, threads));
-    }
+    // Loads of several vectors are in flight together; the way element by element is the rare one, and kept short.
+    const int unroll = step > 1 && total % threads == 0 ? std::min(total / threads, kMaxUnroll) : 1;
+    out_.line(fmt::format("#pragma unroll {}", unroll));
+    out_.open(fmt::format("for (int {0} = {1}; {0} < {2}; {0} += {3})", n, thread_, total, threads));
     Element at;
     at.row = columns == step ? n : fmt::format("{} / {}", n, columns / step);
     at.column = columns == step ? "0"

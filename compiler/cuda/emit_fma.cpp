@@ -12,6 +12,9 @@ namespace astatide::cuda {
 namespace {
 
 constexpr int kVector = 4;
+// Steps of four unrolled where the schedule asks for nothing: more would not fit the registers beside a fragment of 8
+// x 8.
+constexpr int kUnroll = 2;
 
 const tile::TileName& tile_of(const tile::Operand& operand) {
   const auto* name = std::get_if<tile::TileName>(&operand);
@@ -86,7 +89,7 @@ void KernelEmitter::emit_fma_along_rows(const tile::Mma& mma, const std::string&
   const std::string column = clamped(fragment.columns, fragment.columns.offset(held_column_, column_), 1);
   const auto element = [&] { return fmt::format("{}[{} * {} + {}]", accumulator, held_row_, columns, held_column_); };
   const auto open_step = [&](int begin, int end, int step, const char* type) {
-    out_.line(fmt::format("#pragma unroll {}", mma.unroll > 0 ? mma.unroll : kVector));
+    out_.line(fmt::format("#pragma unroll {}", mma.unroll > 0 ? mma.unroll : kUnroll));
     out_.open(fmt::format("for (int {0} = {1}; {0} < {2}; {0} += {3})", k, begin, end, step));
     out_.line(fmt::format("{} {}[{}], {}[{}];", type, left, rows, right, columns));
   };
@@ -158,7 +161,7 @@ void KernelEmitter::emit_fma_across(const tile::Mma& mma, const std::string& acc
     out_.close();
   };
   if (step == kVector && whole > 0) {
-    out_.line(fmt::format("#pragma unroll {}", mma.unroll > 0 ? mma.unroll : 2));
+    out_.line(fmt::format("#pragma unroll {}", mma.unroll > 0 ? mma.unroll : kUnroll));
     out_.open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2})", k, whole, kVector));
     load_left("float4", "load4");
     out_.open_unrolled(inner, kVector);

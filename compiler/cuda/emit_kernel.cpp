@@ -78,8 +78,8 @@ std::string KernelEmitter::signature() const {
         break;
     }
   }
-  return fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({})", kernel_.threads(), kernel_.name,
-                     text);
+  return fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({})", kernel_.threads(),
+                     function_name(kernel_), text);
 }
 
 void KernelEmitter::emit_tile_axes(SourceText& out) const {
