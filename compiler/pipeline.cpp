@@ -1,0 +1,86 @@
+#include "compiler/pipeline.h"
+
+#include <array>
+
+#include "compiler/passes/infer_layouts.h"
+#include "compiler/passes/insert_barriers.h"
+#include "compiler/passes/plan_memory.h"
+#include "compiler/passes/relax_rescale.h"
+#include "compiler/passes/stage_tiles.h"
+#include "compiler/rewrite/recurrence.h"
+#include "compiler/support/diagnostic.h"
+#include "compiler/tile/lower.h"
+
+namespace astatide {
+namespace {
+
+// In this order. overlap (the next tile's product behind this one's) and specialize_roles (producer and consumer warps)
+// will stand between stage_tiles and insert_barriers; nothing that can be scheduled today asks for them.
+constexpr std::array kPasses{
+    Pass{"relax_rescale", relax_rescale, "no advance is left: new references and moves are maps"},
+    Pass{"stage_tiles", stage_tiles, "every operand of a product lives in shared memory or registers"},
+    Pass{"insert_barriers", insert_barriers, "no thread reads what another has not finished"},
+    Pass{"infer_layouts", infer_layouts, "every tile has a layout, every product a family; shares are made whole"},
+    Pass{"plan_memory", plan_memory, "no decision is left"},
+};
+
+/// Inlined definitions and split loops multiply statements; a schedule must not exhaust the machine.
+constexpr std::size_t kMostStatements = 20000;
+
+void check_program(const tile::Program& program, const Schedule& schedule, std::string_view stage) {
+  const std::size_t count = tile::statement_count(program);
+  if (count > kMostStatements)
+    throw UserError(schedule.where,
+                    "the program has " + std::to_string(count) + " statements after " + std::string(stage) +
+                        ", at most " + std::to_string(kMostStatements) + " are compiled",
+                    {"fewer predicates or smaller definitions would fit"});
+  tile::verify(program, stage);
+}
+
+/// Extents of the axes that tiles cover whole: those no loop of a root definition names.
+std::map<std::string, Expr> whole_axes(const Algorithm& algorithm) {
+  Diagnostics problems;
+  std::map<std::string, Expr> axes = infer_axis_extents(algorithm, problems);
+  problems.throw_if_any();
+  const Cascade cascade = find_cascade(algorithm);
+  axes = cascade.axis_extents;
+  axes.erase(cascade.axis);
+  for (const std::string& row : cascade.rows) axes.erase(row);
+  return axes;
+}
+
+}  // namespace
+
+std::span<const Pass> pass_table() { return kPasses; }
+
+std::map<std::string, std::int64_t> known_extents(const Algorithm& algorithm, const Schedule&,
+                                                  const std::map<std::string, std::int64_t>& sizes) {
+  std::map<std::string, std::int64_t> known;
+  for (const auto& [axis, extent] : whole_axes(algorithm))
+    for (const std::string& name : free_variables(extent))
+      if (const auto value = sizes.find(name); value != sizes.end()) known.insert(*value);
+  return known;
+}
+
+tile::Program compile(const Algorithm& algorithm, const Schedule& schedule, const CompileOptions& options,
+                      const TraceHook& trace) {
+  check_legal(schedule, algorithm, options.target, options.sizes, options.dtype);
+  const Cascade cascade = find_cascade(algorithm);
+  tile::LowerOptions lowering;
+  lowering.target = options.target;
+  lowering.known = known_extents(algorithm, schedule, options.sizes);
+  lowering.dtype = options.dtype;
+  tile::Program program = schedule.rewrite == RewriteMode::online
+                              ? tile::lower_recurrence(algorithm, derive_online(cascade), schedule, lowering)
+                              : tile::lower_cascade(algorithm, cascade, schedule, lowering);
+  check_program(program, schedule, "lower");
+  if (trace) trace("lower", program);
+  for (const Pass& pass : kPasses) {
+    program = pass.run(program, options.target);
+    check_program(program, schedule, pass.name);
+    if (trace) trace(pass.name, program);
+  }
+  return program;
+}
+
+}  // namespace astatide

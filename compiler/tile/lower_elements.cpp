@@ -1,0 +1,359 @@
+#include "compiler/tile/lower_elements.h"
+
+#include <algorithm>
+
+#include "compiler/support/diagnostic.h"
+
+namespace astatide::tile {
+namespace {
+
+bool contains(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+void append_new(std::vector<Expr>& out, const std::vector<Expr>& more) {
+  for (const Expr& e : more)
+    if (std::find(out.begin(), out.end(), e) == out.end()) out.push_back(e);
+}
+
+}  // namespace
+
+bool TiledElement::holds(const std::string& name) const { return contains(names, name); }
+
+void check_size(const Expr& e, const Location& where) {
+  constexpr std::uint32_t kMost = 4096;
+  if (e.tree_size() > kMost)
+    throw UserError(where, "the expression has more than " + std::to_string(kMost) + " operations when it is inlined",
+                    {"give the schedule a place for one of the definitions that it reads"});
+}
+
+std::vector<TiledElement> merge_elements(const std::vector<Element>& elements, const std::vector<Expr>& reads,
+                                         const Schedule& schedule) {
+  std::vector<TiledElement> out;
+  for (const Element& e : elements)
+    out.push_back(
+        {{e.name}, e.name, e.product, e.name, e.value, e.where_predicates, e.absent, schedule.find(e.name), e.where});
+  for (std::size_t n = 0; n < out.size();) {
+    const std::string name = out[n].names.back();
+    const auto mentions = [&](const Expr& e) { return free_variables(e).contains(name); };
+    std::vector<TiledElement*> readers;
+    for (std::size_t m = n + 1; m < out.size(); ++m)
+      if (mentions(out[m].value) ||
+          std::any_of(out[m].where_predicates.begin(), out[m].where_predicates.end(), mentions))
+        readers.push_back(&out[m]);
+    const bool read_elsewhere = std::any_of(reads.begin(), reads.end(), mentions);
+    TiledElement* reader = readers.size() == 1 && !read_elsewhere ? readers[0] : nullptr;
+    const TiledElement& own = out[n];
+    const bool merges = reader && !(own.placement && reader->placement) && !(own.product && reader->product) &&
+                        !std::any_of(reader->where_predicates.begin(), reader->where_predicates.end(), mentions);
+    if (!merges) {
+      ++n;
+      continue;
+    }
+    // Where the earlier element is absent the later one is, too: its predicates contain the earlier one's.
+    append_new(reader->where_predicates, own.where_predicates);
+    reader->value = substitute(reader->value, {{name, own.value}});
+    reader->names.insert(reader->names.begin(), own.names.begin(), own.names.end());
+    check_size(reader->value, reader->where);
+    if (own.product) {
+      reader->product = own.product;
+      reader->product_name = own.product_name;
+    }
+    if (!reader->placement) {
+      reader->placement = own.placement;
+      reader->tile_name = own.tile_name;
+    }
+    out.erase(out.begin() + static_cast<std::ptrdiff_t>(n));
+  }
+  return out;
+}
+
+KernelBuilder::KernelBuilder(Lowering& lowering_, const Placement& placement, std::string kernel_name)
+    : lowering(lowering_), names(lowering_.names), nest(make_nest(lowering_, placement, names)) {
+  kernel.name = std::move(kernel_name);
+  for (const LoopName& block : placement.blocks())
+    if (const NestLoop* loop = nest.named(block)) kernel.tiles.push_back({loop->var, loop->count});
+  if (const auto threads = placement.threads()) {
+    kernel.thread_rows = threads->first;
+    kernel.thread_columns = threads->second;
+  }
+  kernel.vector_lanes = placement.vectorize().value_or(0);
+}
+
+int KernelBuilder::extent_of(const std::string& axis) {
+  if (axis == nest.row) return nest.rows;
+  if (axis == nest.column) return nest.columns;
+  return lowering.known_extent(axis);
+}
+
+TileName KernelBuilder::declare(const std::string& base, const std::vector<std::string>& axes, Space space) {
+  Mem mem;
+  mem.name = names.fresh(base);
+  mem.space = space;
+  for (const std::string& axis : axes) mem.dims.push_back({axis, extent_of(axis)});
+  kernel.mems.push_back(mem);
+  return mem.name;
+}
+
+bool KernelBuilder::covers_exactly(const std::string& axis) const {
+  const Expr& extent = lowering.extent_of(axis);
+  for (const std::string& name : free_variables(extent))
+    if (!lowering.program.known.contains(name)) return false;
+  return evaluate_integer(extent, lowering.program.known) == nest.columns;
+}
+
+Coordinate KernelBuilder::coordinate(const std::string& axis) {
+  const NestLoop* loop = nest.over(axis);
+  if (!loop) return {axis, Expr(0), std::nullopt};
+  Coordinate out{axis, variable(loop->var) * Expr(loop->step), lowering.extent_of(axis)};
+  if (loop->step == 1 || (axis == nest.column && covers_exactly(axis))) out.limit.reset();
+  return out;
+}
+
+std::vector<std::string> KernelBuilder::tile_axes(const std::vector<std::string>& axes) const {
+  std::vector<std::string> out{nest.row};
+  for (const std::string& axis : axes)
+    if (nest.is_tile_axis(axis) && axis != nest.row) out.push_back(axis);
+  return out;
+}
+
+View KernelBuilder::view(const Read& read, const std::vector<std::string>& axes) {
+  View out{read.tensor, read.indices, {}, 0};
+  for (const std::string& axis : axes) out.at.push_back(coordinate(axis));
+  return out;
+}
+
+View KernelBuilder::view(const std::string& tensor, const std::vector<std::string>& axes) {
+  Read read{tensor, {}};
+  for (const std::string& axis : axes) read.indices.push_back(variable(axis));
+  return view(read, tile_axes(axes));
+}
+
+View KernelBuilder::operand(const Expr& e, const std::string& rows, const std::string& other, const std::string& of,
+                            const Location& where) {
+  const auto* read = e.as<Read>();
+  if (!read)
+    throw UserError(where,
+                    of + ": contribution does not factor into tiles that can be copied: " + to_string(e) +
+                        " is no element of an input, so the product can't be one of tiles",
+                    {"give the input itself as the factor"});
+  Read placed = *read;
+  const std::string& foreign = rows == nest.row ? nest.column : nest.row;
+  for (Expr& index : placed.indices) {
+    if (!free_variables(index).contains(foreign)) continue;
+    if (foreign == nest.column || nest.rows != 1)
+      throw UserError(where,
+                      of + ": contribution does not factor into a (" + nest.row + "," + nest.column + ") and a (" +
+                          nest.column + "," + other + ") tile: " + to_string(e) + " varies with " + foreign,
+                      {"tile another axis of the rows"});
+    index = substitute(index, {{foreign, coordinate(foreign).origin}});
+  }
+  operands_.insert(read->tensor);
+  View out = view(placed, {rows, other});
+  // The contracted axis has a limit even where a tile covers it: it says how long the axis is.
+  for (Coordinate& coordinate : out.at)
+    if (!coordinate.limit && !nest.over(coordinate.axis) && coordinate.axis != nest.row)
+      coordinate.limit = lowering.extent_of(coordinate.axis);
+  return out;
+}
+
+Map KernelBuilder::map(const TileName& dst, const Expr& value, const std::vector<Expr>& predicates, double absent,
+                       bool bounded) {
+  Map out{dst, std::nullopt, renamed(value), {}, std::nullopt, {}};
+  std::set<std::string> used = free_variables(out.value);
+  bool reads = !tensors_read(out.value).empty();
+  for (const Expr& predicate : predicates) {
+    out.where_predicates.push_back(renamed(predicate));
+    used.merge(free_variables(out.where_predicates.back()));
+    reads = reads || !tensors_read(out.where_predicates.back()).empty();
+  }
+  for (const Dim& dim : kernel.find(dst)->dims) {
+    const bool is_bound = bounded && dim.axis == nest.column;
+    if (!used.contains(dim.axis) && !is_bound) continue;
+    Coordinate c = coordinate(dim.axis);
+    if (!is_bound && !reads) c.limit.reset();
+    if (is_bound && !c.limit && !used.contains(dim.axis)) continue;
+    if (is_bound && c.limit) out.absent = absent;
+    out.at.push_back(std::move(c));
+  }
+  if (!predicates.empty()) out.absent = absent;
+  return out;
+}
+
+void KernelBuilder::add_product(Block& block, const TileName& dst, const Product& product, const Placement* placement,
+                                const Location& where) {
+  Mma mma;
+  mma.dst = dst;
+  mma.lhs = operand(product.lhs, nest.row, product.axis, dst, where);
+  mma.rhs = operand(product.rhs, nest.column, product.axis, dst, where);
+  lowering.known_extent(product.axis);
+  if (placement) mma.unroll = placement->unroll_of(product.axis).value_or(0);
+  block.push_back({mma});
+}
+
+void KernelBuilder::add_element(Block& block, const TiledElement& element) {
+  const Placement* placement = element.placement;
+  const Space space = placement && !placement->compute_root() && placement->store_in() == Space::shared
+                          ? Space::shared
+                          : Space::register_file;
+  const TileName tile = declare(element.tile_name, {nest.row, nest.column}, space);
+  if (placement && placement->store_in()) fixed_.insert(tile);
+  TileName result = tile;
+  if (element.product) {
+    // Multiply-adds of a GPU accumulate in registers, wherever the result goes.
+    if (lowering.is_cuda() && space == Space::shared)
+      result = declare(element.tile_name + "_acc", {nest.row, nest.column}, Space::register_file);
+    add_product(block, result, *element.product, placement, element.where);
+  }
+  const auto before = values;
+  if (element.product) values.insert_or_assign(element.product_name, variable(result));
+  Map value = map(tile, element.value, element.where_predicates, element.absent, true);
+  values = before;
+  const bool is_copy = value.value == variable(tile) && !value.absent;
+  if (!is_copy) block.push_back({std::move(value)});
+  for (const std::string& name : element.names) values.insert_or_assign(name, variable(tile));
+}
+
+TileName KernelBuilder::add_term(Block& block, const std::string& name, const Expr& term, bool masked, Reduction op,
+                                 const std::vector<TiledElement>& elements) {
+  const Expr value = renamed(term);
+  if (const auto* v = value.as<Variable>(); v && !masked)
+    if (const Mem* mem = kernel.find(v->name); mem && mem->has_axis(nest.column)) return v->name;
+  const std::pair<Expr, double> key{value, masked ? unit_of(op) : 0};
+  if (!masked)
+    if (const auto found = terms_.find(key); found != terms_.end()) return found->second;
+  std::vector<Expr> predicates;
+  if (masked) {
+    const std::set<std::string> read = free_variables(term);
+    for (const TiledElement& element : elements)
+      if (std::any_of(element.names.begin(), element.names.end(), [&](const auto& n) { return read.contains(n); }))
+        append_new(predicates, element.where_predicates);
+  }
+  check_size(value, nest.where);
+  const TileName tile = declare(name + "_term", {nest.row, nest.column});
+  block.push_back({map(tile, term, predicates, unit_of(op), masked)});
+  if (!masked) terms_.emplace(key, tile);
+  return tile;
+}
+
+void KernelBuilder::add_weight(Block& block, const Weight& weight, bool only_operand) {
+  const Placement* placement = lowering.schedule.find(weight.name);
+  Space space = Space::register_file;
+  // Beside a product a reduction reads it: computed in registers, then copied for the product.
+  if (placement && placement->store_in() == Space::shared && (only_operand || !lowering.is_cuda()))
+    space = Space::shared;
+  const TileName tile = declare(weight.name, {nest.row, nest.column}, space);
+  if (placement && placement->store_in() == Space::register_file) fixed_.insert(tile);
+  check_size(renamed(weight.value), weight.where);
+  block.push_back({map(tile, weight.value)});
+  values.insert_or_assign(weight.name, variable(tile));
+}
+
+TileName KernelBuilder::as_operand(Block& block, const TileName& tile) {
+  if (!lowering.is_cuda() || fixed_.contains(tile)) return tile;
+  const Mem mem = *kernel.find(tile);
+  if (mem.space != Space::register_file) return tile;
+  const TileName copy = declare(tile + "_s", {nest.row, nest.column}, Space::shared);
+  if (const Placement* placement = lowering.schedule.find(tile))
+    for (const std::string& axis : {nest.row, nest.column})
+      if (const auto multiple = placement->align_storage_of(axis))
+        kernel.find(copy)->align.emplace_back(axis, *multiple);
+  block.push_back({map(copy, variable(tile))});
+  return copy;
+}
+
+void KernelBuilder::add_product_of_term(Block& block, const TileName& acc, const TileName& lhs, const Expr& factor,
+                                        const std::string& of, const Location& where) {
+  const Mem& mem = *kernel.find(acc);
+  if (mem.dims.size() != 2) throw InternalError(acc + " is no tile of two axes");
+  Mma mma;
+  mma.dst = acc;
+  mma.accumulate = true;
+  const std::string extra = mem.dims[1].axis;
+  mma.lhs = as_operand(block, lhs);
+  mma.rhs = operand(factor, nest.column, extra, of, where);
+  for (const Placement& placement : lowering.schedule.placements)
+    if (placement.name == of) mma.unroll = placement.unroll_of(nest.column).value_or(0);
+  block.push_back({mma});
+}
+
+void KernelBuilder::add_output(Block& block, const RowValue& value) {
+  const std::vector<std::string> axes = tile_axes(value.indices);
+  const Expr finished = renamed(value.value);
+  check_size(finished, value.where);
+  TileName tile;
+  const auto* v = finished.as<Variable>();
+  if (v && value.where_predicates.empty() && kernel.find(v->name)) {
+    tile = v->name;
+  } else {
+    tile = declare(value.name + "_tile", axes);
+    block.push_back({map(tile, value.value, value.where_predicates, 0)});
+  }
+  block.push_back({Copy{view(value.name, value.indices), tile, Via::store, {}, 0}});
+}
+
+Block KernelBuilder::inside_loops(Block block, const std::vector<const NestLoop*>& loops) const {
+  for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
+    block = {Stmt{For{(*loop)->var, Expr(0), (*loop)->count, For::Kind::serial, false, std::move(block), {}}}};
+  return block;
+}
+
+std::vector<const NestLoop*> KernelBuilder::loops_outside() const {
+  std::vector<const NestLoop*> out;
+  for (const NestLoop& loop : nest.loops) {
+    if (loop.axis == nest.column) break;
+    if (!loop.grid) out.push_back(&loop);
+  }
+  return out;
+}
+
+std::vector<const NestLoop*> KernelBuilder::loops_inside() const {
+  std::vector<const NestLoop*> out;
+  bool inside = false;
+  for (const NestLoop& loop : nest.loops) {
+    if (inside && !loop.grid) out.push_back(&loop);
+    inside = inside || loop.axis == nest.column;
+  }
+  return out;
+}
+
+Stmt KernelBuilder::reduced_loop(Block body) const {
+  const NestLoop* loop = nest.over(nest.column);
+  For out{loop->var, Expr(0), loop->count, For::Kind::serial, false, std::move(body), {}};
+  const auto bound = lowering.bound_of(nest.column);
+  if ((bound && *bound <= nest.columns) || covers_exactly(nest.column)) {
+    // One tile holds every row: its iteration runs whatever the length is, also for none.
+    out.end = Expr(1);
+    out.kind = For::Kind::once;
+  }
+  return {std::move(out)};
+}
+
+Kernel KernelBuilder::finish(Block body) {
+  kernel.body = std::move(body);
+  for (const Tensor& tensor : lowering.program.tensors) {
+    if (!operands_.contains(tensor.name)) continue;
+    const Placement* placement = lowering.schedule.find(tensor.name);
+    Staging staging;
+    staging.tensor = tensor.name;
+    staging.at = nest.loops.back().var;
+    if (placement && tensor.role == Tensor::Role::input) {
+      if (const auto at = placement->stage_at()) {
+        const NestLoop* loop = nest.named(*at);
+        if (!loop)
+          throw UserError(placement->find(DirectiveKind::stage_at)->where,
+                          "stage_at of " + tensor.name + ": kernel " + kernel.name + " has no loop " + *at);
+        staging.at = loop->var;
+      }
+      staging.space = placement->store_in().value_or(Space::shared);
+      staging.ring = placement->ring_buffer();
+      staging.vector = placement->vectorize().value_or(0);
+      if (const Directive* align = placement->find(DirectiveKind::align_storage))
+        if (const auto* numbers = std::get_if<AxisNumbers>(&align->value)) staging.align = *numbers;
+    }
+    kernel.stagings.push_back(std::move(staging));
+  }
+  return std::move(kernel);
+}
+
+}  // namespace astatide::tile

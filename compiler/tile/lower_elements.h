@@ -1,0 +1,106 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/tile/lower_nest.h"
+
+// The statements that all placements share: elements, products, terms, outputs. Not an interface of the compiler.
+
+namespace astatide::tile {
+
+/// An element and those that are computed in its place: S, and A = S where ...
+struct TiledElement {
+  std::vector<std::string> names;  // in the order in which they are computed; the last one is what the tile holds
+  std::string tile_name;
+  std::optional<Product> product;
+  std::string product_name;  // that `value` uses for the product
+  Expr value;
+  std::vector<Expr> where_predicates;
+  double absent = 0;
+  const Placement* placement = nullptr;
+  Location where;
+
+  bool holds(const std::string& name) const;
+};
+
+/// Merges each element into the only one that reads it, unless the schedule places both. `reads` holds what reads
+/// elements beside elements.
+std::vector<TiledElement> merge_elements(const std::vector<Element>& elements, const std::vector<Expr>& reads,
+                                         const Schedule& schedule);
+
+/// Throws UserError where nesting inlined definitions makes an expression too large.
+void check_size(const Expr& e, const Location& where);
+
+/// Builds one kernel.
+class KernelBuilder {
+ public:
+  KernelBuilder(Lowering& lowering, const Placement& placement, std::string kernel_name);
+
+  Lowering& lowering;
+  FreshNames names;
+  const Nest nest;
+  Kernel kernel;
+  /// What elements, weights, slots and stages are called in this kernel.
+  std::map<std::string, Expr> values;
+
+  int extent_of(const std::string& axis);
+  TileName declare(const std::string& base, const std::vector<std::string>& axes, Space space = Space::register_file);
+
+  Coordinate coordinate(const std::string& axis);
+  /// The tile of a tensor; its axes are the tile axes among its indices, in the order given.
+  View view(const Read& read, const std::vector<std::string>& axes);
+  /// The tile of a tensor that is indexed by these axes.
+  View view(const std::string& tensor, const std::vector<std::string>& axes);
+  std::vector<std::string> tile_axes(const std::vector<std::string>& axes) const;
+
+  /// dst = value where predicates, with the coordinates that they read. `bounded`: beyond the end of the reduced axis
+  /// too an element is absent.
+  Map map(const TileName& dst, const Expr& value, const std::vector<Expr>& predicates = {}, double absent = 0,
+          bool bounded = false);
+
+  /// Computes an element's tile and names it.
+  void add_element(Block& block, const TiledElement& element);
+  /// Computes the product of an element alone into `dst`.
+  void add_product(Block& block, const TileName& dst, const Product& product, const Placement* placement,
+                   const Location& where);
+  /// A tile over rows and columns that holds `term`, or the unit of `op` where that is `masked`.
+  TileName add_term(Block& block, const std::string& name, const Expr& term, bool masked, Reduction op,
+                    const std::vector<TiledElement>& elements);
+  /// Computes a named value that varies along the reduced axis. `only_operand`: nothing but a product reads it.
+  void add_weight(Block& block, const Weight& weight, bool only_operand);
+  /// acc += lhs * factor, summed over the reduced axis.
+  void add_product_of_term(Block& block, const TileName& acc, const TileName& lhs, const Expr& factor,
+                           const std::string& of, const Location& where);
+  /// Tiles of terms hold what they were computed from in one iteration.
+  void forget_terms() { terms_.clear(); }
+  /// Computes and stores an output.
+  void add_output(Block& block, const RowValue& value);
+
+  /// Wraps a block in the loops that are not spread over blocks: those outside (inside) the loop over the reduced axis.
+  Block inside_loops(Block block, const std::vector<const NestLoop*>& loops) const;
+  std::vector<const NestLoop*> loops_outside() const;
+  std::vector<const NestLoop*> loops_inside() const;
+  Stmt reduced_loop(Block body) const;
+
+  /// Adds the tile axes and the requests to stage what the products read; the kernel is complete.
+  Kernel finish(Block body);
+
+ private:
+  /// A tile that a product of this target's arithmetic can read: multiply-adds of a GPU read shared memory.
+  TileName as_operand(Block& block, const TileName& tile);
+  Expr renamed(const Expr& e) const { return substitute(e, values); }
+  bool covers_exactly(const std::string& axis) const;
+  /// The operand of a product: rows (columns) by the other axis.
+  View operand(const Expr& read, const std::string& rows, const std::string& other, const std::string& of,
+               const Location& where);
+
+  std::set<TileName> fixed_;        // whose space the schedule names: never copied elsewhere
+  std::set<std::string> operands_;  // tensors that products read
+  std::map<std::pair<Expr, double>, TileName> terms_;
+};
+
+}  // namespace astatide::tile

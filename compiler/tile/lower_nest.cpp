@@ -1,0 +1,179 @@
+#include "compiler/tile/lower_nest.h"
+
+#include <algorithm>
+
+#include "compiler/support/diagnostic.h"
+
+namespace astatide::tile {
+namespace {
+
+/// Definitions that are no output are not here: a tile may have their name.
+std::set<std::string> names_that_tiles_avoid(const Algorithm& algorithm,
+                                             const std::map<std::string, Expr>& axis_extents) {
+  std::set<std::string> names;
+  for (const Extent& extent : algorithm.extents) names.insert(extent.name);
+  for (const Scalar& scalar : algorithm.scalars) names.insert(scalar.name);
+  for (const Input& input : algorithm.inputs) names.insert(input.name);
+  names.insert(algorithm.outputs.begin(), algorithm.outputs.end());
+  for (const auto& [axis, extent] : axis_extents) names.insert(axis);
+  return names;
+}
+
+bool contains(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+}  // namespace
+
+Lowering::Lowering(const Algorithm& algorithm_, const Schedule& schedule_, const LowerOptions& options_,
+                   std::string axis_, std::vector<std::string> rows_, std::map<std::string, Expr> axis_extents)
+    : algorithm(algorithm_),
+      schedule(schedule_),
+      options(options_),
+      axis(std::move(axis_)),
+      rows(std::move(rows_)),
+      names(names_that_tiles_avoid(algorithm_, axis_extents)),
+      axis_extents_(std::move(axis_extents)) {
+  program.name = algorithm.name;
+  for (const Extent& extent : algorithm.extents) program.extents.push_back(extent.name);
+  for (const Scalar& scalar : algorithm.scalars) program.scalars.push_back(scalar.name);
+  for (const auto& [extent, value] : schedule.bound) program.bounds.emplace(extent, value);
+  for (const Input& input : algorithm.inputs)
+    program.tensors.push_back({input.name, input.dtype.value_or(options.dtype), input.dims, Tensor::Role::input});
+  for (const std::string& output : algorithm.outputs) {
+    const Func* func = algorithm.find_func(output);
+    if (!func) throw InternalError("output " + output + " is not defined");
+    // An output with an axis beyond the rows is data of the caller's type; one number a row is a statistic, in f32.
+    const bool wide = std::any_of(func->indices.begin(), func->indices.end(),
+                                  [&](const std::string& index) { return !contains(rows, index); });
+    program.tensors.push_back({output, wide && is_floating(options.dtype) ? options.dtype : ScalarType::f32,
+                               shape_of(algorithm, output), Tensor::Role::output});
+  }
+}
+
+const Expr& Lowering::extent_of(const std::string& axis_name) const {
+  const auto found = axis_extents_.find(axis_name);
+  if (found == axis_extents_.end()) throw InternalError("axis " + axis_name + " has no extent");
+  return found->second;
+}
+
+int Lowering::known_extent(const std::string& axis_name) {
+  const Expr& extent = extent_of(axis_name);
+  std::vector<std::string> unknown;
+  for (const std::string& name : free_variables(extent))
+    if (!options.known.contains(name)) unknown.push_back(name);
+  if (!unknown.empty())
+    throw UserError(schedule.where,
+                    "axis " + axis_name + " is whole in a tile, so its length " + to_string(extent) +
+                        " has to be known when the kernel is compiled, and no value is given for " + unknown.front(),
+                    {"--shape " + unknown.front() + "=64"});
+  const std::int64_t value = evaluate_integer(extent, options.known);
+  constexpr std::int64_t kMost = std::int64_t{1} << 16;
+  if (value < 1 || value > kMost)
+    throw UserError(schedule.where, "axis " + axis_name + " is whole in a tile and " + to_string(extent) + " = " +
+                                        std::to_string(value) + ", allowed are 1 to " + std::to_string(kMost));
+  for (const std::string& name : free_variables(extent)) program.known[name] = options.known.at(name);
+  return static_cast<int>(value);
+}
+
+std::optional<std::int64_t> Lowering::bound_of(const std::string& axis_name) const {
+  // Extents grow with what they are made of: an expression of bounds is a bound of the expression.
+  std::map<std::string, std::int64_t> values;
+  const Expr& extent = extent_of(axis_name);
+  for (const std::string& name : free_variables(extent)) {
+    if (const auto bound = schedule.bound_of(name)) {
+      values[name] = *bound;
+    } else if (const auto known = program.known.find(name); known != program.known.end()) {
+      values[name] = known->second;
+    } else {
+      return std::nullopt;
+    }
+  }
+  bool grows = true;
+  visit(extent, [&](const Expr& e) {
+    if (const auto* c = e.as<Call>())
+      grows = grows && (c->op == Op::add || c->op == Op::mul || c->op == Op::min || c->op == Op::max);
+  });
+  if (!grows) return std::nullopt;
+  return evaluate_integer(extent, values);
+}
+
+std::string Lowering::add_scratch(const std::string& base, const std::vector<std::string>& axes) {
+  Tensor tensor{names.fresh(base), ScalarType::f32, {}, Tensor::Role::scratch};
+  for (const std::string& name : axes) tensor.dims.push_back(extent_of(name));
+  program.tensors.push_back(tensor);
+  return tensor.name;
+}
+
+const NestLoop* Nest::over(const std::string& wanted) const {
+  for (const NestLoop& loop : loops)
+    if (loop.axis == wanted) return &loop;
+  return nullptr;
+}
+
+const NestLoop* Nest::named(const LoopName& wanted) const {
+  for (const NestLoop& loop : loops)
+    if (loop.name == wanted) return &loop;
+  return nullptr;
+}
+
+bool Nest::is_tile_axis(const std::string& axis) const {
+  if (axis == row || axis == column) return true;
+  return over(axis) == nullptr;
+}
+
+Nest make_nest(Lowering& lowering, const Placement& placement, FreshNames& names) {
+  Nest nest;
+  nest.where = placement.where;
+  nest.column = lowering.axis;
+  std::vector<std::string> axes = lowering.rows;
+  axes.push_back(lowering.axis);
+  std::vector<std::string> tiled;
+  for (const std::string& row : lowering.rows)
+    if (placement.tile_of(row)) tiled.push_back(row);
+  if (tiled.size() > 1)
+    throw UserError(placement.where,
+                    placement.name + " tiles the rows along " + tiled[0] + " and " + tiled[1] + ", a tile has one",
+                    {"leave one of them out of tile"});
+  if (!tiled.empty()) {
+    nest.row = tiled[0];
+  } else if (!lowering.rows.empty()) {
+    nest.row = lowering.rows.back();
+  } else {
+    nest.row = names.fresh("row");
+  }
+  nest.rows = static_cast<int>(placement.tile_of(nest.row).value_or(1));
+  nest.columns = static_cast<int>(placement.tile_of(lowering.axis).value_or(0));
+  if (nest.columns == 0) nest.columns = lowering.known_extent(lowering.axis);
+
+  std::vector<LoopName> order = placement.reorder();
+  const std::vector<LoopName> blocks = placement.blocks();
+  std::vector<LoopName> missing;
+  for (const std::string& axis : axes) {
+    const LoopName name = placement.tile_of(axis) ? axis + ".o" : axis;
+    if (!contains(order, name)) missing.push_back(name);
+  }
+  // Axes that the placement doesn't order lie outside, the reduced one inside.
+  for (auto name = missing.rbegin(); name != missing.rend(); ++name) {
+    if (*name == lowering.axis || *name == lowering.axis + ".o") {
+      order.push_back(*name);
+    } else {
+      order.insert(order.begin(), *name);
+    }
+  }
+  for (const LoopName& name : order) {
+    NestLoop loop;
+    loop.name = name;
+    loop.axis = name.ends_with(".o") ? name.substr(0, name.size() - 2) : name;
+    if (!contains(axes, loop.axis)) throw InternalError(placement.name + " orders the unknown loop " + name);
+    const bool is_tile = loop.axis == nest.row || loop.axis == nest.column;
+    loop.var = is_tile ? names.fresh(loop.axis + "_o") : loop.axis;
+    loop.step = loop.axis == nest.row ? nest.rows : loop.axis == nest.column ? nest.columns : 1;
+    loop.count = ceil_div(lowering.extent_of(loop.axis), Expr(loop.step));
+    loop.grid = contains(blocks, name);
+    nest.loops.push_back(std::move(loop));
+  }
+  return nest;
+}
+
+}  // namespace astatide::tile

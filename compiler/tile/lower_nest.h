@@ -1,0 +1,70 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/rewrite/fresh_names.h"
+#include "compiler/tile/lower.h"
+
+// What the kernels of one program share while they are lowered, and the loops of one kernel. Not an interface of the
+// compiler.
+
+namespace astatide::tile {
+
+/// The axes of a cascade or recurrence, and the program that its kernels join.
+class Lowering {
+ public:
+  Lowering(const Algorithm& algorithm, const Schedule& schedule, const LowerOptions& options, std::string axis,
+           std::vector<std::string> rows, std::map<std::string, Expr> axis_extents);
+
+  const Algorithm& algorithm;
+  const Schedule& schedule;
+  const LowerOptions& options;
+  const std::string axis;               // the one that is reduced
+  const std::vector<std::string> rows;  // outermost first
+  Program program;
+  FreshNames names;
+
+  bool is_cuda() const { return options.target.is_cuda(); }
+  const Expr& extent_of(const std::string& axis_name) const;
+  /// Of an axis that a tile covers whole. Throws UserError where it is not known.
+  int known_extent(const std::string& axis_name);
+  /// Largest value that the extent of an axis can have, if a bound, a known extent or an argument of the request says.
+  std::optional<std::int64_t> bound_of(const std::string& axis_name) const;
+  /// A tensor in global memory over whole axes, f32.
+  std::string add_scratch(const std::string& base, const std::vector<std::string>& axes);
+
+ private:
+  std::map<std::string, Expr> axis_extents_;
+};
+
+/// One loop of a kernel: over the tiles of an axis, or over the axis itself, a step of one each.
+struct NestLoop {
+  LoopName name;
+  std::string axis, var;
+  int step = 1;
+  Expr count;
+  bool grid = false;
+};
+
+/// The loops of a kernel, and how much of each axis its tiles cover.
+struct Nest {
+  std::vector<NestLoop> loops;  // outermost first
+  std::string row;              // the axis of the rows of its tiles
+  int rows = 1;
+  std::string column;  // the axis that is reduced
+  int columns = 1;
+  Location where;
+
+  const NestLoop* over(const std::string& axis) const;
+  const NestLoop* named(const LoopName& loop) const;
+  /// The axis has more than one element in a tile, or names the rows or columns of tiles.
+  bool is_tile_axis(const std::string& axis) const;
+};
+
+/// The loops that a definition's placement asks for; loop variables get fresh names. Throws UserError where no tile has
+/// such rows.
+Nest make_nest(Lowering& lowering, const Placement& placement, FreshNames& names);
+
+}  // namespace astatide::tile

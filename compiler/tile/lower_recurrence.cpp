@@ -1,0 +1,257 @@
+#include <algorithm>
+
+#include "compiler/support/diagnostic.h"
+#include "compiler/tile/lower_elements.h"
+
+namespace astatide::tile {
+namespace {
+
+bool contains(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+/// new(old) = old * factor, or old itself: a share of a sum is moved like the whole.
+bool is_scaling(const Expr& move, const std::string& slot) {
+  if (move == variable(slot)) return true;
+  const auto* c = move.as<Call>();
+  if (!c || (c->op != Op::mul && c->op != Op::absorb)) return false;
+  for (int side : {0, 1}) {
+    const bool scaled = is_scaling(c->args[side], slot);
+    if (scaled && !free_variables(c->args[1 - side]).contains(slot)) return true;
+  }
+  return false;
+}
+
+class RecurrenceLowering {
+ public:
+  RecurrenceLowering(const Algorithm& algorithm, const Recurrence& recurrence, const Schedule& schedule,
+                     const LowerOptions& options)
+      : recurrence_(recurrence),
+        lowering_(algorithm, schedule, options, recurrence.axis, recurrence.rows, recurrence.axis_extents) {}
+
+  Program run() {
+    const Placement& placement = main_placement();
+    check_slots();
+    add_state_tensors(placement);
+    KernelBuilder builder(lowering_, placement, lowering_.algorithm.name);
+    builder_ = &builder;
+    check_places(placement);
+    for (const Slot& slot : recurrence_.slots) {
+      std::vector<std::string> axes{builder.nest.row};
+      axes.insert(axes.end(), slot.extra.begin(), slot.extra.end());
+      builder.values.insert_or_assign(slot.name, variable(builder.declare(tile_base(slot), axes)));
+    }
+    Block body = state_tensors_.empty() ? state_in_registers() : state_in_memory();
+    lowering_.program.kernels.push_back(builder.finish(std::move(body)));
+    return std::move(lowering_.program);
+  }
+
+ private:
+  /// The output that has loops of its own.
+  const Placement& main_placement() {
+    for (const Placement& placement : lowering_.schedule.placements)
+      for (const RowValue& value : recurrence_.values)
+        if (value.output && value.name == placement.name) return placement;
+    return nothing_;
+  }
+
+  bool is_output(const std::string& name) const { return contains(lowering_.algorithm.outputs, name); }
+  std::string tile_base(const Slot& slot) const { return is_output(slot.name) ? slot.name + "_acc" : slot.name; }
+
+  bool is_reference(const Slot& slot) const {
+    return std::any_of(recurrence_.slots.begin(), recurrence_.slots.end(),
+                       [&](const Slot& other) { return contains(other.references, slot.name); }) ||
+           std::any_of(recurrence_.weights.begin(), recurrence_.weights.end(),
+                       [&](const Weight& weight) { return free_variables(weight.value).contains(slot.name); }) ||
+           std::any_of(recurrence_.slots.begin(), recurrence_.slots.end(), [&](const Slot& other) {
+             return other.name != slot.name && free_variables(other.term).contains(slot.name);
+           });
+  }
+
+  void check_slots() const {
+    for (const Slot& slot : recurrence_.slots) {
+      if (is_reference(slot) && !(slot.move == variable(slot.name)))
+        throw UserError(slot.where,
+                        slot.name + " moves with " + (slot.references.empty() ? "others" : slot.references.front()) +
+                            " and others move with " + slot.name + ": one level of references can be lowered, not two",
+                        {"rewrite: none computes one reduction after another"});
+      if (is_reference(slot) && !slot.extra.empty())
+        throw UserError(slot.where, slot.name + " is read by later terms and varies with " + slot.extra.front() +
+                                        ", which no tile over " + recurrence_.axis + " has");
+      if (!slot.extra.empty() && !slot.factor)
+        throw UserError(slot.where,
+                        "slot " + slot.name + ": contribution does not factor into a tile over " + recurrence_.axis +
+                            " and a (" + recurrence_.axis + "," + slot.extra.front() + ") tile",
+                        {"write it as a product with one factor that varies with " + slot.extra.front()});
+      if (slot.extra.size() > 1)
+        throw UserError(slot.where, "slot " + slot.name + " has the axes " + slot.extra[0] + " and " + slot.extra[1] +
+                                        " beyond the rows, a tile has one");
+      if (slot.factor && slot.op != Reduction::sum)
+        throw UserError(slot.where,
+                        "slot " + slot.name + ": a product of tiles is a sum, not a " + std::string(name_of(slot.op)));
+      if (slot.factor && slot.extra.empty())
+        throw InternalError("slot " + slot.name + " has a factor and no axis for it");
+    }
+  }
+
+  /// State lives in global memory where loops over rows lie inside the loop that carries it.
+  void add_state_tensors(const Placement& placement) {
+    FreshNames scratch = lowering_.names;
+    const Nest nest = make_nest(lowering_, placement, scratch);
+    bool inside = false, carried_over = false;
+    for (const NestLoop& loop : nest.loops) {
+      if (loop.axis == nest.column && loop.grid)
+        throw UserError(placement.where,
+                        loop.name + " runs over the axis that is reduced, and blocks can't share a reduction",
+                        {"leave " + loop.name + " inside the block"});
+      carried_over = carried_over || (inside && !loop.grid);
+      inside = inside || loop.axis == nest.column;
+    }
+    if (!carried_over) return;
+    for (const Slot& slot : recurrence_.slots) {
+      std::vector<std::string> axes = recurrence_.rows;
+      axes.insert(axes.end(), slot.extra.begin(), slot.extra.end());
+      state_tensors_[slot.name] = {lowering_.add_scratch(slot.name + "_state", axes), axes};
+    }
+  }
+
+  void check_places(const Placement& placement) const {
+    const NestLoop& innermost = builder_->nest.loops.back();
+    for (const Placement& other : lowering_.schedule.placements) {
+      const auto at = other.compute_at();
+      if (at && &other != &placement && *at != innermost.name)
+        throw UserError(other.find(DirectiveKind::compute_at)->where,
+                        "compute_at of " + other.name + ": at " + *at + ", and rewrite: online computes it at " +
+                            innermost.name + ", the innermost loop",
+                        {"compute_at: " + innermost.name});
+    }
+  }
+
+  TileName tile_of(const Slot& slot) const { return builder_->values.at(slot.name).as<Variable>()->name; }
+
+  Block units() const {
+    Block out;
+    for (const Slot& slot : recurrence_.slots) out.push_back({Fill{tile_of(slot), unit_of(slot.op)}});
+    return out;
+  }
+
+  Block finalize() {
+    Block out;
+    for (const RowValue& value : recurrence_.values)
+      if (value.output) builder_->add_output(out, value);
+    return out;
+  }
+
+  Block load() const {
+    Block out;
+    for (const Slot& slot : recurrence_.slots) {
+      const auto& [tensor, axes] = state_tensors_.at(slot.name);
+      out.push_back({Copy{tile_of(slot), builder_->view(tensor, axes), Via::load, {}, 0}});
+    }
+    return out;
+  }
+  Block store() const {
+    Block out;
+    for (const Slot& slot : recurrence_.slots) {
+      const auto& [tensor, axes] = state_tensors_.at(slot.name);
+      out.push_back({Copy{builder_->view(tensor, axes), tile_of(slot), Via::store, {}, 0}});
+    }
+    return out;
+  }
+
+  static Block joined(std::vector<Block> blocks) {
+    Block out;
+    for (Block& block : blocks) std::move(block.begin(), block.end(), std::back_inserter(out));
+    return out;
+  }
+
+  Block state_in_registers() {
+    Block loop{builder_->reduced_loop(step())};
+    return builder_->inside_loops(joined({units(), std::move(loop), finalize()}), builder_->loops_outside());
+  }
+
+  Block state_in_memory() {
+    const auto inside = builder_->loops_inside();
+    Block init = builder_->inside_loops(joined({units(), store()}), inside);
+    Block body = builder_->inside_loops(joined({load(), step(), store()}), inside);
+    Block finish = builder_->inside_loops(joined({load(), finalize()}), inside);
+    Block loop{builder_->reduced_loop(std::move(body))};
+    return builder_->inside_loops(joined({std::move(init), std::move(loop), std::move(finish)}),
+                                  builder_->loops_outside());
+  }
+
+  /// One tile of the reduced axis: elements, then references and all that moves with them, then the other slots.
+  Block step() {
+    std::vector<Expr> reads;
+    for (const Weight& weight : recurrence_.weights) reads.push_back(weight.value);
+    for (const Slot& slot : recurrence_.slots) reads.push_back(slot.term);
+    const std::vector<TiledElement> elements = merge_elements(recurrence_.elements, reads, lowering_.schedule);
+    Block out;
+    for (const TiledElement& element : elements) builder_->add_element(out, element);
+    add_references(out, elements);
+    for (const Weight& weight : recurrence_.weights) builder_->add_weight(out, weight, only_operand(weight));
+    for (const Slot& slot : recurrence_.slots)
+      if (!is_reference(slot)) absorb_tile(out, slot, elements);
+    return out;
+  }
+
+  bool only_operand(const Weight& weight) const {
+    for (const Weight& other : recurrence_.weights)
+      if (free_variables(other.value).contains(weight.name)) return false;
+    for (const Slot& slot : recurrence_.slots)
+      if (free_variables(slot.term).contains(weight.name) && !(slot.factor && slot.term == variable(weight.name)))
+        return false;
+    return true;
+  }
+
+  void add_references(Block& out, const std::vector<TiledElement>& elements) {
+    Advance advance;
+    for (const Slot& slot : recurrence_.slots) {
+      if (!is_reference(slot)) continue;
+      const TileName term = builder_->add_term(out, slot.name, slot.term, slot.masked, slot.op, elements);
+      const TileName candidate = builder_->declare(slot.name + "_tile", {builder_->nest.row});
+      out.push_back({RowReduce{candidate, slot.op, term, false, std::nullopt}});
+      advance.updates.push_back({tile_of(slot), slot.op, candidate});
+    }
+    std::map<std::string, Expr> tiles = builder_->values;
+    for (const Slot& slot : recurrence_.slots)
+      tiles.insert_or_assign(new_value_name(slot.name), variable(new_value_name(tile_of(slot))));
+    for (const Slot& slot : recurrence_.slots)
+      if (!is_reference(slot) && !(slot.move == variable(slot.name)))
+        advance.moving.push_back({tile_of(slot), substitute(slot.move, tiles)});
+    if (!advance.updates.empty()) out.push_back({std::move(advance)});
+  }
+
+  void absorb_tile(Block& out, const Slot& slot, const std::vector<TiledElement>& elements) {
+    const TileName term = builder_->add_term(out, slot.name, slot.term, slot.masked, slot.op, elements);
+    if (slot.factor) {
+      builder_->add_product_of_term(out, tile_of(slot), term, *slot.factor, slot.name, slot.where);
+      return;
+    }
+    // Lanes may each carry a share of the slot only if nothing needs the whole between the tiles.
+    if (state_tensors_.empty() && !slot.read_in_loop && is_scaling(slot.move, slot.name)) {
+      out.push_back({RowReduce{tile_of(slot), slot.op, term, true, std::nullopt}});
+      return;
+    }
+    const TileName part = builder_->declare(slot.name + "_tile", {builder_->nest.row});
+    out.push_back({RowReduce{part, slot.op, term, false, std::nullopt}});
+    const Expr a = variable(tile_of(slot)), b = variable(part);
+    const Expr merged = slot.op == Reduction::sum ? a + b : slot.op == Reduction::max ? max(a, b) : min(a, b);
+    out.push_back({Map{tile_of(slot), std::nullopt, merged, {}, std::nullopt, {}}});
+  }
+
+  const Recurrence& recurrence_;
+  const Placement nothing_;
+  Lowering lowering_;
+  KernelBuilder* builder_ = nullptr;
+  std::map<std::string, std::pair<std::string, std::vector<std::string>>> state_tensors_;
+};
+
+}  // namespace
+
+Program lower_recurrence(const Algorithm& algorithm, const Recurrence& recurrence, const Schedule& schedule,
+                         const LowerOptions& options) {
+  return RecurrenceLowering(algorithm, recurrence, schedule, options).run();
+}
+
+}  // namespace astatide::tile
