@@ -20,15 +20,48 @@ bool stands_in_exponent(const std::string& name, const Expr& e) {
   return found;
 }
 
+/// Gives the exponents of an element names of their own, so that a maximum can be taken of them: W = exp(x) where p
+/// becomes exp(W_exponent) with W_exponent = x where p.
+Expr with_named_exponents(Derivation& derivation, const Element& element) {
+  Expr value = element.value;
+  if (element.product) {
+    Element product = element;
+    product.name = derivation.fresh.fresh(element.name + "_product");
+    product.value = variable(product.name);
+    product.where_predicates.clear();
+    derivation.cascade.elements.push_back(product);
+    value = substitute(value, {{element.name, variable(product.name)}});
+  }
+  return transform(value, [&](const Expr& e) {
+    if (!e.is_call(Op::exp) && !e.is_call(Op::exp2)) return e;
+    Element exponent;
+    exponent.name = derivation.fresh.fresh(element.name + "_exponent");
+    exponent.indices = element.indices;
+    exponent.value = e.as<Call>()->args[0];
+    exponent.where_predicates = element.where_predicates;
+    exponent.where = element.where;
+    derivation.cascade.elements.push_back(exponent);
+    return with_children(e, {variable(exponent.name)});
+  });
+}
+
 /// A definition that is itself maximised, masked or a product stays a name that the algebra does not look into: its
 /// bound is known by that name. Others are looked into where that can matter, which is where they hold an exponential.
 void inline_elements(Derivation& derivation) {
-  for (const Element& element : derivation.cascade.elements) {
+  const std::vector<Element> elements = derivation.cascade.elements;
+  for (const Element& element : elements) {
     const bool maximised = std::any_of(
         derivation.cascade.stages.begin(), derivation.cascade.stages.end(),
         [&](const Stage& stage) { return stage.op != Reduction::sum && stage.term == variable(element.name); });
-    const Expr value = substitute(element.value, derivation.inlined_elements);
-    if (maximised || element.product || !element.where_predicates.empty() || !has_exponential(value)) continue;
+    if (maximised) continue;
+    const bool opaque = element.product || !element.where_predicates.empty();
+    Expr value = substitute(element.value, derivation.inlined_elements);
+    if (!has_exponential(value)) continue;
+    if (opaque) {
+      Element with_inlined = element;
+      with_inlined.value = value;
+      value = with_named_exponents(derivation, with_inlined);
+    }
     derivation.inlined_elements.insert_or_assign(element.name, value);
   }
 }

@@ -12,10 +12,14 @@ class SumDeriver {
       : derivation_(derivation), stage_(stage), takes_name_(takes_name) {}
 
   void run() {
-    const Expr whole = derivation_.over_slots(stage_.term);
-    std::vector<SplitTerm> terms;
-    for (const Monomial& term : expanded(whole)) terms.push_back(split_term(derivation_, stage_, term, whole));
+    Expr whole = derivation_.over_slots(stage_.term);
+    std::vector<SplitTerm> terms = split(whole);
     centring_ = centre_terms(derivation_, terms);
+    if (const auto counted = with_running_count(whole)) {
+      whole = *counted;
+      terms = split(whole);
+      centring_ = centre_terms(derivation_, terms);
+    }
 
     Expr value(0);
     std::set<std::string> used;
@@ -32,6 +36,56 @@ class SumDeriver {
   }
 
  private:
+  std::vector<SplitTerm> split(const Expr& whole) const {
+    std::vector<SplitTerm> terms;
+    for (const Monomial& term : expanded(whole)) terms.push_back(split_term(derivation_, stage_, term, whole));
+    return terms;
+  }
+
+  /// A centre such as sum/Sk is a mean only when the whole axis has been seen, and far from the elements before. The
+  /// number of elements seen so far is Sk in the end and makes it a mean all along.
+  std::optional<Expr> with_running_count(const Expr& whole) {
+    const auto extent = derivation_.cascade.axis_extents.find(derivation_.cascade.axis);
+    if (!centring_ || extent == derivation_.cascade.axis_extents.end()) return std::nullopt;
+    const auto* length = extent->second.as<Variable>();
+    if (!length || !names_in(centring_->centre).contains(length->name)) return std::nullopt;
+    Carried count;
+    count.op = Reduction::sum;
+    count.along = count.held = constant(1);
+    count.where = stage_.where;
+    Carried& added = derivation_.slots[derivation_.add_slot(std::move(count))];
+    if (added.name.empty()) {
+      added.name = derivation_.fresh.fresh("n");
+      derivation_.signs.nonnegative.insert(added.name);
+      derivation_.notes.push_back("stage '" + stage_.name + "': " + length->name + " is counted as " + added.name +
+                                  ", so that the centre is a mean in every step");
+    }
+    return with_count(whole, *length, variable(added.name));
+  }
+
+  /// Replaces the length in sums and products, not inside indices and conditions.
+  static Expr with_count(const Expr& e, const Variable& length, const Expr& count) {
+    if (const auto* v = e.as<Variable>()) return v->name == length.name ? count : e;
+    const auto* c = e.as<Call>();
+    if (!c) return e;
+    switch (c->op) {
+      case Op::add:
+      case Op::sub:
+      case Op::mul:
+      case Op::div:
+      case Op::neg:
+      case Op::sqrt:
+      case Op::absorb:
+      case Op::safe: {
+        std::vector<Expr> operands;
+        for (const Expr& operand : c->args) operands.push_back(with_count(operand, length, count));
+        return with_children(e, std::move(operands));
+      }
+      default:
+        return e;
+    }
+  }
+
   Polynomial expanded(const Expr& whole) const {
     try {
       return normal_form(whole, derivation_.signs);

@@ -11,7 +11,7 @@ namespace {
 
 bool same_value(double a, double b) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
-  return a == b || std::abs(a - b) <= 1e-12 * (1 + std::abs(a) + std::abs(b));
+  return a == b || (std::isfinite(a) && std::isfinite(b) && std::abs(a - b) <= 1e-12 * (1 + std::abs(a) + std::abs(b)));
 }
 
 GuardFacts slot_facts(const Derivation& derivation) {

@@ -24,6 +24,7 @@ class RecurrenceWriter {
     result_.axis_extents = cascade.axis_extents;
     for (const Carried& carried : derivation_.slots) result_.slots.push_back(slot_of(carried));
     result_.weights = weights_.take();
+    share_weights();
     result_.values = finalize_values(derivation_);
     result_.notes = derivation_.notes;
     drop_unread_elements();
@@ -55,6 +56,15 @@ class RecurrenceWriter {
           carried.indicated ? select(*carried.indicated, carried.term, Expr(unit_of(carried.op))) : carried.term;
     }
     return slot;
+  }
+
+  /// A weight that was made for a product is also the term of a sum that has the same one.
+  void share_weights() {
+    for (Slot& slot : result_.slots) {
+      for (const Weight& weight : result_.weights) {
+        if (slot.term == weight.value && !slot.term.as<Variable>()) slot.term = variable(weight.name);
+      }
+    }
   }
 
   /// Everything that is evaluated inside the loop.

@@ -29,7 +29,9 @@ void WeightWriter::find_definitions() {
     }
   };
   for (const Element& element : derivation_.cascade.elements) {
-    if (derivation_.inlined_elements.contains(element.name)) add_definition(element.name, element.value, element.where);
+    if (derivation_.inlined_elements.contains(element.name)) {
+      add_definition(element.name, variable(element.name), element.where);
+    }
   }
   for (const RowValue& value : derivation_.cascade.values) {
     if (derivation_.varies_along(free_variables(value.value))) add_definition(value.name, value.value, value.where);
@@ -73,7 +75,7 @@ std::string WeightWriter::add(const Expr& value, const Monomial& along, const Ca
 
 std::string WeightWriter::exponential_weight(const Carried& slot) {
   const Polynomial exponent = astatide::add(slot.exponent_along, with_safe_references(derivation_, slot.exponent_row));
-  return add(exponential(exponent), constant(1), slot, slot.name + "_weight");
+  return add(exponential(exponent), constant(1), slot, "weight");
 }
 
 WrittenTerm WeightWriter::term_of(const Carried& slot) {

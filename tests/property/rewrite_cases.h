@@ -86,6 +86,11 @@ inline std::vector<WorkedCase> worked_cases() {
        {"n[i] = sum(j, 2) / 2", mu, "var[i] = sum(j, (s[i,j] - mu[i]) * (s[i,j] - mu[i])) / n[i]"},
        "var",
        {"n_sum_acc", "mu_sum", "var_sum"}},
+      {"variance by the length of the axis",
+       "",
+       {"mu[i] = sum(j, s[i,j]) / J", "var[i] = sum(j, (s[i,j] - mu[i]) * (s[i,j] - mu[i])) / J"},
+       "var",
+       {"mu_sum", "n", "var_sum"}},
       {"fourth central moment",
        "",
        {n, mu, "d[i,j] = s[i,j] - mu[i]", "m4[i] = sum(j, d[i,j] * d[i,j] * d[i,j] * d[i,j]) / n[i]"},
@@ -247,7 +252,8 @@ inline RowData random_row(std::mt19937& rng, const WorkedCase& worked, std::int6
 }
 
 inline bool close(double a, double b, double tolerance = 1e-9) {
-  return a == b || std::abs(a - b) <= tolerance * (1 + std::abs(a) + std::abs(b));
+  return a == b ||
+         (std::isfinite(a) && std::isfinite(b) && std::abs(a - b) <= tolerance * (1 + std::abs(a) + std::abs(b)));
 }
 
 /// The first value that differs, as text; empty where all agree. A value that the definition does not have (0/0 of a
