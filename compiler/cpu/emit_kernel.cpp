@@ -1,0 +1,183 @@
+#include <llvm/IR/Constants.h>
+
+#include "compiler/cpu/kernel_emitter.h"
+#include "compiler/support/diagnostic.h"
+#include "compiler/support/match.h"
+
+namespace astatide::cpu {
+
+using llvm::Value;
+
+KernelEmitter::KernelEmitter(llvm::Module& module, const tile::Program& program, const tile::Kernel& kernel,
+                             const CpuHost& host)
+    : context_(module.getContext()),
+      module_(module),
+      program_(program),
+      kernel_(kernel),
+      host_(host),
+      builder_(context_),
+      math_(builder_, host_),
+      storage_(plan_storage(kernel, host)) {}
+
+llvm::Function* KernelEmitter::make_function(const std::string& name, llvm::FunctionType* type, bool internal) {
+  auto* function = llvm::Function::Create(
+      type, internal ? llvm::GlobalValue::InternalLinkage : llvm::GlobalValue::ExternalLinkage, name, module_);
+  function->addFnAttr("target-cpu", host_.cpu);
+  function->addFnAttr("target-features", host_.features);
+  function->addFnAttr("prefer-vector-width", std::to_string(host_.vector_bytes * 8));
+  function->addFnAttr("no-builtins");
+  function->setDoesNotThrow();
+  return function;
+}
+
+CpuKernel KernelEmitter::emit() {
+  CpuKernel result;
+  result.symbol = kernel_.name;
+  result.parameters = tile::parameters_of(program_, kernel_);
+  result.tiles = kernel_.tiles;
+  result.workspace_bytes = storage_.bytes;
+
+  llvm::Type *pointer = builder_.getPtrTy(), *word = builder_.getInt64Ty();
+  function_ = make_function(
+      kernel_.name, llvm::FunctionType::get(builder_.getVoidTy(), {pointer, word, word, pointer}, false), false);
+  const char* names[] = {"args", "tile_begin", "tile_end", "workspace"};
+  for (unsigned a = 0; a < 4; ++a) function_->getArg(a)->setName(names[a]);
+  workspace_ = function_->getArg(3);
+  function_->addParamAttr(3, llvm::Attribute::NoAlias);
+  function_->addParamAttr(3, llvm::Attribute::getWithAlignment(context_, llvm::Align(64)));
+  builder_.SetInsertPoint(llvm::BasicBlock::Create(context_, "entry", function_));
+
+  bind_arguments(function_->getArg(0), result.parameters);
+  for (const auto& [name, storage] : storage_.tiles) {
+    if (storage.slots == 1) continue;
+    for (auto* counters : {&write_slots_, &read_slots_}) {
+      (*counters)[name] = builder_.CreateAlloca(word, nullptr, name + "_slot");
+      builder_.CreateStore(index(0), (*counters)[name]);
+    }
+  }
+  std::vector<Value*> counts;
+  for (const tile::TileAxis& axis : kernel_.tiles) counts.push_back(integer(axis.count));
+
+  loop(function_->getArg(1), function_->getArg(2), 1, [&](Value* tile) {
+    Value* rest = tile;
+    for (std::size_t a = 0; a < counts.size(); ++a) {
+      const bool last = a + 1 == counts.size();
+      Value* i = last ? rest : builder_.CreateURem(rest, counts[a], kernel_.tiles[a].var);
+      if (!last) rest = builder_.CreateUDiv(rest, counts[a]);
+      names_[kernel_.tiles[a].var] = {Element::Kind::integer, i};
+    }
+    emit_block(kernel_.body);
+  });
+  builder_.CreateRetVoid();
+  return result;
+}
+
+void KernelEmitter::bind_arguments(Value* args, const std::vector<tile::Parameter>& parameters) {
+  using Kind = tile::Parameter::Kind;
+  for (const auto& [name, value] : program_.known) names_[name] = {Element::Kind::integer, index(value)};
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    const tile::Parameter& parameter = parameters[p];
+    Value* place = builder_.CreateConstInBoundsGEP1_64(builder_.getInt64Ty(), args, p);
+    switch (parameter.kind) {
+      case Kind::pointer: {
+        TensorArguments& tensor = tensors_[parameter.name];
+        tensor.tensor = program_.find_tensor(parameter.name);
+        if (!tensor.tensor) throw InternalError("no tensor " + parameter.name);
+        tensor.data = builder_.CreateLoad(builder_.getPtrTy(), place, parameter.name);
+        tensor.strides.resize(tensor.tensor->dims.size());
+        break;
+      }
+      case Kind::stride:
+        tensors_.at(parameter.name).strides.at(parameter.dim) = builder_.CreateLoad(
+            builder_.getInt64Ty(), place, parameter.name + "_stride_" + std::to_string(parameter.dim));
+        break;
+      case Kind::extent:
+        if (!program_.known.count(parameter.name))
+          names_[parameter.name] = {Element::Kind::integer,
+                                    builder_.CreateLoad(builder_.getInt64Ty(), place, parameter.name)};
+        break;
+      case Kind::scalar:
+        names_[parameter.name] = {Element::Kind::real,
+                                  builder_.CreateLoad(builder_.getFloatTy(), place, parameter.name)};
+        break;
+    }
+  }
+}
+
+Value* KernelEmitter::integer(const Expr& e) {
+  Indices none;
+  ElementEmitter elements(*this, 1, "", none, {});
+  return elements.integers(elements.evaluate(e));
+}
+
+Value* KernelEmitter::flag_of(const std::string& name) {
+  Value*& flag = flags_[name];
+  if (!flag) {
+    const llvm::IRBuilderBase::InsertPointGuard guard(builder_);
+    llvm::BasicBlock& entry = function_->getEntryBlock();
+    builder_.SetInsertPoint(&entry, entry.begin());
+    flag = builder_.CreateAlloca(builder_.getInt1Ty(), nullptr, name);
+  }
+  return flag;
+}
+
+void KernelEmitter::advance_slot(const std::string& tile, const std::map<std::string, Value*>& counters) {
+  const auto counter = counters.find(tile);
+  if (counter == counters.end()) return;
+  Value* next = builder_.CreateAdd(builder_.CreateLoad(builder_.getInt64Ty(), counter->second), index(1));
+  Value* wraps = builder_.CreateICmpEQ(next, index(storage_of(tile).slots));
+  builder_.CreateStore(builder_.CreateSelect(wraps, index(0), next), counter->second);
+}
+
+void KernelEmitter::emit_block(const tile::Block& block) {
+  for (const tile::Stmt& stmt : block) emit_stmt(stmt);
+}
+
+void KernelEmitter::emit_stmt(const tile::Stmt& stmt) {
+  match(
+      stmt.node, [&](const tile::For& s) { emit_for(s); }, [&](const tile::If& s) { emit_if(s); },
+      [&](const tile::Role&) {
+        throw InternalError("kernel " + kernel_.name + " has roles: they are the GPU's, and have no order here");
+      },
+      [&](const tile::Let& s) { emit_let(s); }, [&](const tile::Fill& s) { emit_fill(s); },
+      [&](const tile::Map& s) { emit_map(s); }, [&](const tile::RowReduce& s) { emit_row_reduce(s); },
+      [](const tile::AllReduce&) {},  // one worker holds whole rows
+      [&](const tile::Vote& s) { emit_vote(s); }, [&](const tile::Mma& s) { emit_mma(s); },
+      [&](const tile::Copy& s) { emit_copy(s); }, [](const tile::Await&) {},  // a copy is done when its code has run
+      [&](const tile::Advance&) {
+        throw InternalError("kernel " + kernel_.name + " has an advance: relax_rescale comes before the CPU's code");
+      },
+      [](const tile::Reserve&) {}, [](const tile::Acquire&) {},
+      [&](const tile::Release& s) { advance_slot(s.tile, read_slots_); }, [](const tile::Sync&) {});
+}
+
+void KernelEmitter::emit_for(const tile::For& s) {
+  Value *begin = integer(s.begin), *end = integer(s.end);
+  const auto outer = names_.find(s.var) == names_.end() ? std::optional<Element>() : names_.at(s.var);
+  const auto body = [&](Value* i) {
+    names_[s.var] = {Element::Kind::integer, i};
+    emit_block(s.body);
+  };
+  if (s.kind == tile::For::Kind::once) {
+    body(begin);
+  } else {
+    loop(begin, end, 1, [&](Value* i) {
+      i->setName(s.var);
+      body(s.descending ? builder_.CreateSub(builder_.CreateAdd(begin, builder_.CreateSub(end, index(1))), i) : i);
+    });
+  }
+  if (outer)
+    names_[s.var] = *outer;
+  else
+    names_.erase(s.var);
+}
+
+void KernelEmitter::emit_if(const tile::If& s) {
+  Indices none;
+  ElementEmitter elements(*this, 1, "", none, {});
+  branch(elements.predicate(elements.evaluate(s.condition)), [&] { emit_block(s.body); });
+}
+
+void KernelEmitter::emit_let(const tile::Let& s) { names_[s.name] = {Element::Kind::integer, integer(s.value)}; }
+
+}  // namespace astatide::cpu

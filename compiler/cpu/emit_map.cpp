@@ -1,0 +1,77 @@
+#include <llvm/IR/Constants.h>
+
+#include "compiler/cpu/kernel_emitter.h"
+#include "compiler/support/diagnostic.h"
+
+namespace astatide::cpu {
+
+using llvm::Value;
+
+void KernelEmitter::emit_fill(const tile::Fill& fill) {
+  if (!storage_.tiles.count(fill.dst)) {  // a flag
+    builder_.CreateStore(builder_.getInt1(fill.value != 0), flag_of(fill.dst));
+    return;
+  }
+  const Storage& storage = storage_of(fill.dst);
+  const Element value = storage.is_real()
+                            ? Element{Element::Kind::real, llvm::ConstantFP::get(builder_.getFloatTy(), fill.value)}
+                            : Element{Element::Kind::integer, index(static_cast<std::int64_t>(fill.value))};
+  Value* vector = as_tile_value(storage, value, storage.lanes);
+  for_each_vector(storage, whole(storage),
+                  [&](const Indices& indices, llvm::Constant*) { store_value(storage, indices, vector, nullptr); });
+}
+
+void KernelEmitter::emit_map(const tile::Map& map) {
+  const Storage& storage = storage_of(map.dst);
+  const std::vector<AxisRange> ranges = columns_of(storage, map.columns);
+  // A part of the columns must leave those beside it alone; beyond the extent lies padding.
+  const bool keeps_neighbours = map.columns.has_value();
+  for_each_vector(storage, ranges, [&](const Indices& indices, llvm::Constant* tail) {
+    ElementEmitter elements(*this, storage.lanes, storage.vector_axis, indices, map.at);
+    Value* value = nullptr;
+    if (map.absent) {
+      Value* inside = elements.admitted(map.at, map.where_predicates, tail);
+      elements.set_active(inside);
+      value = as_tile_value(storage, elements.evaluate(map.value), storage.lanes);
+      if (inside && inside != tail) value = builder_.CreateSelect(inside, value, absent_value(storage, *map.absent));
+    } else {
+      elements.set_active(elements.admitted(map.at, {}, tail));
+      value = as_tile_value(storage, elements.evaluate(map.value), storage.lanes);
+    }
+    store_value(storage, indices, value, keeps_neighbours ? tail : nullptr);
+  });
+}
+
+Value* KernelEmitter::absent_value(const Storage& storage, double absent) {
+  llvm::Type* type = vector_type(element_type(storage), storage.lanes);
+  return storage.is_real() ? llvm::ConstantFP::get(type, absent)
+                           : llvm::ConstantInt::getSigned(type, static_cast<std::int64_t>(absent));
+}
+
+void KernelEmitter::emit_vote(const tile::Vote& vote) {
+  // The condition holds for the elements of its widest tile; the others are broadcast.
+  const Storage* widest = nullptr;
+  for (const std::string& name : free_variables(vote.condition)) {
+    const auto found = storage_.tiles.find(name);
+    if (found == storage_.tiles.end()) continue;
+    if (!widest || found->second.mem->dims.size() > widest->mem->dims.size()) widest = &found->second;
+  }
+  Value* flag = flag_of(vote.flag);
+  if (!widest) {
+    Indices none;
+    ElementEmitter elements(*this, 1, "", none, {});
+    builder_.CreateStore(elements.predicate(elements.evaluate(vote.condition)), flag);
+    return;
+  }
+  builder_.CreateStore(builder_.getInt1(false), flag);
+  for_each_vector(*widest, whole(*widest), [&](const Indices& indices, llvm::Constant* tail) {
+    ElementEmitter elements(*this, widest->lanes, widest->vector_axis, indices, {});
+    elements.set_active(tail);
+    Value* hit = elements.predicate(elements.evaluate(vote.condition));
+    if (tail) hit = builder_.CreateAnd(hit, tail);
+    if (widest->lanes > 1) hit = builder_.CreateOrReduce(hit);
+    builder_.CreateStore(builder_.CreateOr(hit, builder_.CreateLoad(builder_.getInt1Ty(), flag)), flag);
+  });
+}
+
+}  // namespace astatide::cpu
