@@ -28,6 +28,18 @@ bool holds_row(const Budget& budget, const std::pair<std::string, std::int64_t>&
   return std::none_of(budget.tile.begin(), budget.tile.end(), [&](const auto& tile) { return tile == dim; });
 }
 
+/// What the kernel takes when rows are padded and buffers aligned: what is proposed fits then, too.
+std::int64_t padded_bytes(const Budget& budget) {
+  constexpr std::int64_t kRowPadding = 8;  // elements: up to a multiple of four, and four to move rows to other banks
+  constexpr std::int64_t kAlignment = 128;
+  std::int64_t sum = 0;
+  for (BudgetBuffer buffer : budget.buffers) {
+    if (!buffer.dims.empty()) buffer.dims.back().second = plus(buffer.dims.back().second, kRowPadding);
+    sum = plus(sum, plus(buffer.bytes(), kAlignment));
+  }
+  return sum;
+}
+
 /// The budget with another size of one axis: of its tile, or of its whole row.
 Budget resized(Budget budget, const std::string& axis, std::int64_t size, bool row) {
   for (BudgetBuffer& buffer : budget.buffers)
@@ -46,14 +58,14 @@ std::vector<std::string> proposals(const Budget& budget, const Target& target) {
   const std::int64_t limit = target.shared_memory_per_block;
   std::vector<std::string> notes;
   const auto propose = [&](const std::string& text, const Budget& changed) {
-    notes.push_back(text + " would fit (" + std::to_string(changed.bytes()) + ")");
+    notes.push_back(text + " would fit (" + std::to_string(changed.bytes()) + ", and the padding of rows)");
   };
   int most_slots = 1;
   for (const BudgetBuffer& buffer : budget.buffers) most_slots = std::max(most_slots, buffer.slots);
   for (int slots = most_slots - 1; slots >= 1; --slots) {
     Budget fewer = budget;
     for (BudgetBuffer& buffer : fewer.buffers) buffer.slots = std::min(buffer.slots, slots);
-    if (fewer.bytes() > limit) continue;
+    if (padded_bytes(fewer) > limit) continue;
     propose("ring_buffer: " + std::to_string(slots), fewer);
     break;
   }
@@ -69,7 +81,7 @@ std::vector<std::string> proposals(const Budget& budget, const Target& target) {
   for (const auto& [axis, size] : budget.tile) {
     for (std::int64_t smaller = size / 2; smaller >= 1; smaller /= 2) {
       const Budget changed = resized(budget, axis, smaller, false);
-      if (changed.bytes() > limit) continue;
+      if (padded_bytes(changed) > limit) continue;
       propose("tile: {" + axis + ": " + std::to_string(smaller) + "}", changed);
       break;
     }
@@ -106,7 +118,7 @@ std::int64_t largest_row(const Budget& budget, const Target& target) {
   std::int64_t too_long = limit / step + 2;
   while (too_long - fits > 1) {
     const std::int64_t middle = fits + (too_long - fits) / 2;
-    (resized(budget, budget.row_axis, middle * step, true).bytes() <= limit ? fits : too_long) = middle;
+    (padded_bytes(resized(budget, budget.row_axis, middle * step, true)) <= limit ? fits : too_long) = middle;
   }
   return fits * step;
 }

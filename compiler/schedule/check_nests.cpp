@@ -68,9 +68,8 @@ void check_tile(LegalityCheck& check, const LoopNest& nest) {
       check.errors.error(where, "tile of " + nest.root + ": " + axis + " is whole in a tile, no loop runs over it",
                          {"loops of " + nest.root + " run over " + join(nest.axes)});
     } else {
-      const std::string near = nearest_name(axis, nest.axes);
       std::vector<std::string> notes = {"loops of " + nest.root + " run over " + join(nest.axes)};
-      if (!near.empty()) notes.insert(notes.begin(), "did you mean " + near + "?");
+      suggest(notes, axis, nest.axes);
       check.errors.error(where, "tile of " + nest.root + ": there is no axis " + axis, notes);
     }
   }
@@ -80,8 +79,6 @@ void check_tile(LegalityCheck& check, const LoopNest& nest) {
   if (tiled_rows.size() > 1)
     check.errors.error(
         where, "tile of " + nest.root + " names the row axes " + join(tiled_rows, " and ") + ", a tile has one");
-  if (tiled_rows.empty() && !tileable.empty())
-    check.errors.error(where, "tile of " + nest.root + " names no row axis", {proposal});
   if (elements > kMostTileElements)
     check.errors.error(where,
                        "tile of " + nest.root + " has more than " + std::to_string(kMostTileElements) + " elements");
@@ -104,8 +101,8 @@ bool check_loops(LegalityCheck& check, const LoopNest& nest, DirectiveKind kind,
           loop == axis ? axis + " is tiled, its loop is " + axis + ".o" : axis + " is not tiled, its loop is " + axis;
     } else if (check.cascade.axis_extents.count(axis) > 0) {
       problem = axis + " is whole in a tile, no loop runs over it";
-    } else if (const std::string near = nearest_name(loop, nest.loops); !near.empty()) {
-      notes.insert(notes.begin(), "did you mean " + near + "?");
+    } else {
+      suggest(notes, loop, nest.loops);
     }
     check.errors.error(place_of(nest, kind), key + problem, notes);
   }

@@ -93,8 +93,7 @@ void check_place(LegalityCheck& check, const Placement& placement, const LoopNam
                    join(roots_of(nests), " and "));
   if (contains(loops_of(nests), axis + ".o")) return error(axis + " is tiled, its loop is " + axis + ".o");
   if (contains(loops_of(nests), axis)) return error(axis + " is not tiled, its loop is " + axis);
-  if (const std::string near = nearest_name(loop, check.legal_places(name)); !near.empty())
-    notes.insert(notes.begin(), "did you mean " + near + "?");
+  suggest(notes, loop, check.legal_places(name));
   error("there is no loop " + loop);
 }
 

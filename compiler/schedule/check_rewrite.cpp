@@ -66,9 +66,8 @@ void check_bounds(LegalityCheck& check) {
 
   for (const auto& [extent, value] : check.schedule.bound) {
     if (std::find(extents.begin(), extents.end(), extent) == extents.end()) {
-      const std::string near = nearest_name(extent, extents);
       std::vector<std::string> notes = {"extents are " + join(extents)};
-      if (!near.empty()) notes.insert(notes.begin(), "did you mean " + near + "?");
+      suggest(notes, extent, extents);
       check.errors.error(where, "bound: there is no extent " + extent, notes);
       continue;
     }

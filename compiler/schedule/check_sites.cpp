@@ -17,10 +17,9 @@ std::vector<std::string> known_names(const LegalityCheck& check) {
 }
 
 void check_known(LegalityCheck& check, const Placement& placement) {
-  const std::string near = nearest_name(placement.name, known_names(check));
   std::vector<std::string> notes = {"definitions and inputs of " + quoted(check.algorithm.name) + " are " +
                                     join(known_names(check))};
-  if (!near.empty()) notes.insert(notes.begin(), "did you mean " + near + "?");
+  suggest(notes, placement.name, known_names(check));
   check.errors.error(placement.where,
                      "'" + quoted(placement.name) + "' is neither a definition nor an input of the algorithm", notes);
 }

@@ -110,11 +110,8 @@ class BudgetFinder {
     BudgetBuffer buffer;
     buffer.name = placement.name;
     const auto at = placement.compute_at();
-    const auto& elements = check_.cascade.elements;
-    const bool scores = std::any_of(elements.begin(), elements.end(),
-                                    [&](const Element& e) { return e.name == placement.name && e.product; });
     // A factor of a product is rounded to the type of the other factor; everything else stays in f32.
-    if (!scores) buffer.type = type_of_input(check_, "");
+    if (check_.is_factor(placement.name)) buffer.type = type_of_input(check_, "");
     if (at && placement.store_in() == Space::shared && is_here(placement.name)) {
       std::optional<std::int64_t> row;
       if (nest_.position(*at) < nest_.position(nest_.axis_loop()) && nest_.reduces) {
@@ -122,8 +119,8 @@ class BudgetFinder {
         if (!row) return;
       }
       add(std::move(buffer), &placement, check_.axes_of(placement.name), row);
-    } else if (placement.compute_root() && !scores && check_.is_root(placement.name) && &nest_ == check_.main_nest() &&
-               check_.least.is_cuda()) {
+    } else if (placement.compute_root() && check_.is_factor(placement.name) && check_.is_root(placement.name) &&
+               &nest_ == check_.main_nest() && check_.least.is_cuda()) {
       add(std::move(buffer), nullptr, check_.axes_of(placement.name));
     }
   }

@@ -30,14 +30,6 @@ struct Subject {
   bool is_root() const { return check.is_root(placement.name); }
 };
 
-/// The definition is a factor of a product of tiles, which plain multiply-adds read from shared memory.
-bool is_operand(const Subject& subject) {
-  return subject.role == NameRole::weight ||
-         (subject.role == NameRole::element &&
-          std::none_of(subject.check.cascade.elements.begin(), subject.check.cascade.elements.end(),
-                       [&](const Element& e) { return e.name == subject.placement.name && e.product; }));
-}
-
 void check_store_in(const Subject& subject) {
   const auto space = subject.placement.store_in();
   if (!space) return;  // no space, reported with the values
@@ -58,7 +50,7 @@ void check_store_in(const Subject& subject) {
   if (*space == Space::shared) return;
   if (subject.role == NameRole::input) {
     subject.error("a product reads it, and multiply-adds read their operands from shared memory", {"store_in: shared"});
-  } else if (cuda && is_operand(subject)) {
+  } else if (cuda && subject.check.is_factor(name)) {
     subject.error(name + " is an operand of a product, and multiply-adds read their operands from shared memory",
                   {"store_in: shared"});
   } else if (const auto at = subject.placement.compute_at()) {
@@ -119,9 +111,8 @@ void check_unroll(const Subject& subject) {
     if (axes.empty()) {
       subject.error(subject.placement.name + " holds no product, it would have no effect", {"leave it out"});
     } else if (!contains(axes, axis)) {
-      const std::string near = nearest_name(axis, axes);
       std::vector<std::string> notes = {"the product of " + subject.placement.name + " sums over " + join(axes)};
-      if (!near.empty()) notes.insert(notes.begin(), "did you mean " + near + "?");
+      suggest(notes, axis, axes);
       subject.error(axis + " is not summed by the product, it would have no effect", notes);
     }
   }
@@ -140,9 +131,8 @@ void check_align(const Subject& subject) {
   const std::vector<const LoopNest*> nests = subject.check.nests_of(name);
   for (const auto& [axis, multiple] : *multiples) {
     if (!contains(axes, axis)) {
-      const std::string near = nearest_name(axis, axes);
       std::vector<std::string> notes = {"axes of " + name + " are " + join(axes)};
-      if (!near.empty()) notes.insert(notes.begin(), "did you mean " + near + "?");
+      suggest(notes, axis, axes);
       subject.error(axis + " is no axis of " + name, notes);
       continue;
     }

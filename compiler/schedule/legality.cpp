@@ -51,7 +51,7 @@ bool has_axis_beyond(const Expr& e, const Expr& other) {
 
 /// `name` is read as one of two factors each of which has an axis that the other lacks: an operand of a product of
 /// tiles.
-bool is_factor(const std::string& name, const Algorithm& algorithm) {
+bool is_factor_in(const std::string& name, const Algorithm& algorithm) {
   bool found = false;
   for (const Func& func : algorithm.define) {
     visit(func.value, [&](const Expr& e) {
@@ -75,6 +75,11 @@ std::set<std::string> names_in(const Expr& e) {
 }
 
 }  // namespace
+
+void suggest(std::vector<std::string>& notes, const std::string& word, const std::vector<std::string>& candidates) {
+  const std::string near = word.size() > 1 ? nearest_name(word, candidates) : "";
+  if (!near.empty()) notes.insert(notes.begin(), "did you mean " + near + "?");
+}
 
 std::string join(const std::vector<std::string>& words, const std::string& between) {
   std::string out;
@@ -106,6 +111,8 @@ LegalityCheck::LegalityCheck(const Schedule& schedule, const Algorithm& algorith
 
 bool LegalityCheck::is_output(const std::string& name) const { return contains(algorithm.outputs, name); }
 
+bool LegalityCheck::is_factor(const std::string& name) const { return is_factor_in(name, algorithm); }
+
 NameRole LegalityCheck::role_of(const std::string& name) const {
   if (algorithm.find_input(name) != nullptr) {
     const bool operand =
@@ -115,7 +122,7 @@ NameRole LegalityCheck::role_of(const std::string& name) const {
   if (algorithm.find_func(name) == nullptr) return NameRole::unknown;
   for (const Element& element : cascade.elements)
     if (element.name == name)
-      return element.product || is_output(name) || is_factor(name, algorithm) ? NameRole::element : NameRole::inlined;
+      return element.product || is_output(name) || is_factor(name) ? NameRole::element : NameRole::inlined;
   for (const RowValue& value : cascade.values)
     if (value.name == name && contains(value.indices, cascade.axis)) return NameRole::weight;
   if (is_output(name)) return NameRole::row_output;

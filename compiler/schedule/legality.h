@@ -68,6 +68,8 @@ struct LegalityCheck {
   Diagnostics errors;
 
   NameRole role_of(const std::string& name) const;
+  /// A definition that some product of tiles reads as a factor: plain multiply-adds read it from shared memory.
+  bool is_factor(const std::string& name) const;
   bool is_output(const std::string& name) const;
   bool is_root(const std::string& name) const;
   const LoopNest* nest_of_root(const std::string& name) const;
@@ -93,6 +95,10 @@ struct LegalityCheck {
  private:
   std::map<std::string, std::vector<const LoopNest*>> nests_by_name_;
 };
+
+/// Adds "did you mean ..?" in front of the notes where a candidate is near. A word of one letter is near to every
+/// other.
+void suggest(std::vector<std::string>& notes, const std::string& word, const std::vector<std::string>& candidates);
 
 std::string join(const std::vector<std::string>& words, const std::string& between = ", ");
 
