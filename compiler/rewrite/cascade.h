@@ -41,7 +41,9 @@ struct Stage {
   Reduction op = Reduction::sum;   // sum, max or min
   std::vector<std::string> extra;  // axes of the result beyond the rows, such as e
   Expr term;                       // over elements, earlier stages, axes, and reads of inputs
-  bool masked = false;             // the term needs a select on the predicates of what it reads
+  /// The term needs a select on the predicates of what it reads, and on the bounds of the axis; one that reads no
+  /// element (a count) needs the latter alone.
+  bool masked = false;
   Location where;
 };
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "compiler/rewrite/derivation.h"
+#include "compiler/rewrite/expression_limit.h"
 #include "compiler/rewrite/write_move.h"
 
 namespace astatide {
@@ -14,6 +15,7 @@ class ExtremumDeriver {
 
   void run() {
     const Expr whole = derivation_.over_slots(stage_.term);
+    check_expression_size(whole, "stage '" + stage_.name + "'", stage_.where);
     if (!derivation_.varies_with_slots(free_variables(whole))) {
       set_value(variable(add(whole)));
       return;

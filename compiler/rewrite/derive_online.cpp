@@ -1,10 +1,13 @@
 #include <algorithm>
 
 #include "compiler/rewrite/derivation.h"
+#include "compiler/rewrite/expression_limit.h"
 
 namespace astatide {
 
 namespace {
+
+constexpr std::size_t kMaxSlotsInAll = 64;
 
 bool has_exponential(const Expr& e) {
   bool found = false;
@@ -56,6 +59,7 @@ void inline_elements(Derivation& derivation) {
     if (maximised) continue;
     const bool opaque = element.product || !element.where_predicates.empty();
     Expr value = substitute(element.value, derivation.inlined_elements);
+    check_expression_size(value, "'" + element.name + "'", element.where);
     if (!has_exponential(value)) continue;
     if (opaque) {
       Element with_inlined = element;
@@ -127,6 +131,11 @@ Recurrence derive_online(const Cascade& original, const DeriveOptions& options) 
       derive_sum(derivation, stage, takes_name);
     } else {
       derive_extremum(derivation, stage, takes_name);
+    }
+    if (derivation.slots.size() > kMaxSlotsInAll) {
+      throw UserError(stage.where, "stage '" + stage.name + "': with it the streaming form carries " +
+                                       std::to_string(derivation.slots.size()) + " values a row, more than the limit " +
+                                       std::to_string(kMaxSlotsInAll));
     }
   }
   return write_recurrence(derivation);

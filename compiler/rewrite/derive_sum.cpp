@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "compiler/rewrite/derivation.h"
+#include "compiler/rewrite/expression_limit.h"
 
 namespace astatide {
 
@@ -13,6 +14,7 @@ class SumDeriver {
 
   void run() {
     Expr whole = derivation_.over_slots(stage_.term);
+    check_expression_size(whole, "stage '" + stage_.name + "'", stage_.where);
     std::vector<SplitTerm> terms = split(whole);
     centring_ = centre_terms(derivation_, terms);
     if (const auto counted = with_running_count(whole)) {

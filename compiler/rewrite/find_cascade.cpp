@@ -4,6 +4,7 @@
 #include "compiler/rewrite/canonical_axes.h"
 #include "compiler/rewrite/cascade.h"
 #include "compiler/rewrite/cascade_axis.h"
+#include "compiler/rewrite/expression_limit.h"
 #include "compiler/rewrite/find_product.h"
 #include "compiler/rewrite/fresh_names.h"
 #include "compiler/rewrite/guard.h"
@@ -122,6 +123,7 @@ class CascadeFinder {
                         {"put the predicate on the definition that holds the product"});
       }
       const Expr value = resolved_in_product(target, target.value);
+      check_expression_size(value, quote(target.name), target.where);
       return substitute(value, substitution(target, read));
     });
   }
@@ -154,6 +156,7 @@ class CascadeFinder {
       if (r->axis != cascade_.axis) return product_element(func, e, *r);
       std::vector<Expr> inside;
       const Expr term = resolve_expr(func, r->body[0], inside, false);
+      check_expression_size(term, "a reduction of " + quote(func.name), place_of(func, e));
       return stage_for(func, e, *r, with_presence(func, term, inside, r->op), whole);
     }
     if (const auto* read = e.as<Read>(); read && by_name_.contains(read->tensor)) {
@@ -192,6 +195,7 @@ class CascadeFinder {
     Resolved resolved;
     const std::size_t elements_before = cascade_.elements.size();
     resolved.value = resolve_expr(func, func.value, resolved.predicates, true);
+    check_expression_size(resolved.value, quote(func.name), func.where);
     if (func.where_predicate) {
       std::vector<Expr> of_predicate;
       for (const Expr& e : conjuncts(*func.where_predicate)) {

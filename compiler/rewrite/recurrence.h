@@ -24,6 +24,7 @@ struct Weight {
 /// Absorbing a tile T:   slot' = move(slots, slots')  (op)  (op) over x in T of term(x, slots')
 /// where slots' of the references are computed first. Source: REWRITE.md 1.2.
 struct Slot {
+  /// That of the stage where the slot is the stage's value and the stage no output; else STAGE_acc, STAGE_acc_2, ..
   std::string name;
   Reduction op = Reduction::sum;
   std::vector<std::string> extra;
@@ -33,7 +34,7 @@ struct Slot {
   /// (j,e) tile.
   Expr term;
   std::optional<Expr> factor;  // a Read, such as V[b,h*Hkv/Hq,j,e]
-  bool masked = false;         // the term needs a select on the predicates of the elements that it reads
+  bool masked = false;         // as in Stage: a select on the predicates of the elements read, and on the axis' bounds
 
   /// The old value moved to the new references: over `name`, other slots (old values), and new values written with the
   /// suffix of new_value_name(). Equal to `name` itself where nothing needs moving.

@@ -22,6 +22,7 @@ class RowSplitter {
   explicit RowSplitter(Cascade& cascade) : cascade_(cascade) {}
 
   void run(const std::vector<std::string>& preferred) {
+    find_axes_of_elements();
     Axes rows;
     for (const Stage& stage : cascade_.stages) {
       const Axes all = axes_of(stage.term);
@@ -51,24 +52,50 @@ class RowSplitter {
     return result;
   }
 
-  Axes axes_of(const Expr& e) const {
+  /// Axes on which each element depends, with the cascade's axis; the contracted one is gone when the element is there.
+  void find_axes_of_elements() {
+    for (const Element& element : cascade_.elements) {
+      Axes axes = depends_on(element.value);
+      for (const Expr& predicate : element.where_predicates) axes.merge(depends_on(predicate));
+      if (element.product) {
+        Axes of_product = depends_on(element.product->lhs);
+        of_product.merge(depends_on(element.product->rhs));
+        of_product.erase(element.product->axis);
+        axes.merge(of_product);
+      }
+      element_axes_[element.name] = axes;
+    }
+  }
+
+  Axes depends_on(const Expr& e) const {
     Axes axes;
-    for (const std::string& name : free_variables(with_elements_expanded(e, cascade_.elements))) {
+    for (const std::string& name : free_variables(e)) {
       if (auto stage = axes_.find(name); stage != axes_.end()) {
         axes.insert(stage->second.begin(), stage->second.end());
-      } else if (cascade_.axis_extents.contains(name) && name != cascade_.axis) {
+      } else if (auto element = element_axes_.find(name); element != element_axes_.end()) {
+        axes.insert(element->second.begin(), element->second.end());
+      } else if (cascade_.axis_extents.contains(name)) {
         axes.insert(name);
       }
-    }
-    for (const Element& element : cascade_.elements) {
-      if (!free_variables(e).contains(element.name)) continue;
-      for (const Expr& predicate : element.where_predicates) axes.merge(axes_of(predicate));
     }
     return axes;
   }
 
-  bool varies_along_axis(const Expr& e) const {
-    return free_variables(with_elements_expanded(e, cascade_.elements)).contains(cascade_.axis);
+  Axes axes_of(const Expr& e) const {
+    Axes axes = depends_on(e);
+    axes.erase(cascade_.axis);
+    return axes;
+  }
+
+  bool varies_along_axis(const Expr& e) const { return depends_on(e).contains(cascade_.axis); }
+
+  /// A read of an input, or an element that is one.
+  bool is_read(const Expr& e) const {
+    if (e.as<Read>()) return true;
+    const auto* v = e.as<Variable>();
+    return v && std::any_of(cascade_.elements.begin(), cascade_.elements.end(), [&](const Element& element) {
+             return element.name == v->name && !element.product && element.value.as<Read>();
+           });
   }
 
   Axes extra_of(const Expr& term) const {
@@ -76,8 +103,7 @@ class RowSplitter {
     collect_factors(term, factors);
     for (const bool only_reads : {true, false}) {
       for (std::size_t i = factors.size(); i-- > 0;) {
-        const bool is_read = with_elements_expanded(factors[i], cascade_.elements).as<Read>() != nullptr;
-        if (is_read != only_reads || !varies_along_axis(factors[i])) continue;
+        if (is_read(factors[i]) != only_reads || !varies_along_axis(factors[i])) continue;
         Axes others;
         bool others_vary = false, reads_stage = false;
         for (std::size_t k = 0; k < factors.size(); ++k) {
@@ -100,25 +126,10 @@ class RowSplitter {
   }
 
   Cascade& cascade_;
-  std::map<std::string, Axes> axes_, extra_;
+  std::map<std::string, Axes> axes_, extra_, element_axes_;
 };
 
 }  // namespace
-
-Expr with_elements_expanded(const Expr& e, const std::vector<Element>& elements) {
-  Expr expanded = e;
-  for (std::size_t i = elements.size(); i-- > 0;) {
-    const Element& element = elements[i];
-    Expr value = element.value;
-    if (element.product) {
-      // The contracted axis is gone when the element is there, and its name may be that of an axis of the result.
-      const Expr terms = element.product->lhs * element.product->rhs;
-      value = substitute(value, {{element.name, substitute(terms, {{element.product->axis, Expr(0)}})}});
-    }
-    expanded = substitute(expanded, {{element.name, value}});
-  }
-  return expanded;
-}
 
 void split_rows(Cascade& cascade, const std::vector<std::string>& preferred) { RowSplitter(cascade).run(preferred); }
 
