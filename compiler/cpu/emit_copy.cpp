@@ -131,24 +131,27 @@ void KernelEmitter::emit_load(const tile::TileName& name, const tile::View& view
   const Storage& dst = storage_of(name);
   const bool round = !tensors_.count(view.tensor) || tensors_.at(view.tensor).tensor->type != dst.mem->type;
   const Expr source = read(view.tensor, view.indices);
+  // Element by element: any strides and index expressions, in little code.
   const auto general = [&] {
-    for_each_vector(dst, whole(dst), [&](const Indices& indices, llvm::Constant* tail) {
-      ElementEmitter elements(*this, dst.lanes, dst.vector_axis, indices, view.at);
-      Value* inside = elements.admitted(view.at, {}, tail);
+    for_each_element(dst, [&](const Indices& indices) {
+      ElementEmitter elements(*this, 1, "", indices, view.at);
+      Value* inside = elements.admitted(view.at, {}, nullptr);
       elements.set_active(inside);
-      Value* value = as_tile_value(dst, elements.evaluate(source), dst.lanes, round);
-      if (inside && inside != tail) value = builder_.CreateSelect(inside, value, absent_value(dst, view.absent));
+      Value* value = as_tile_value(dst, elements.evaluate(source), 1, round);
+      if (inside) value = builder_.CreateSelect(inside, value, absent_value(dst, view.absent, 1));
       store_value(dst, indices, value, nullptr);
     });
   };
   if (dst.vector_axis.empty() || dst.lanes == 1) return general();
 
-  const auto whole_and_contiguous = [&] {
+  const auto contiguous = [&](bool guarded) {
     for_each_vector(dst, whole(dst), [&](const Indices& indices, llvm::Constant* tail) {
       ElementEmitter elements(*this, dst.lanes, dst.vector_axis, indices, view.at);
-      const auto place = elements.place_of(view.tensor, view.indices);
-      const Element loaded = elements.load_contiguous(place, tail);
-      store_value(dst, indices, as_tile_value(dst, loaded, dst.lanes, round), nullptr);
+      Value* inside = guarded ? elements.admitted(view.at, {}, tail) : tail;
+      const Element loaded = elements.load_contiguous(elements.place_of(view.tensor, view.indices), inside);
+      Value* value = as_tile_value(dst, loaded, dst.lanes, round);
+      if (inside != tail) value = builder_.CreateSelect(inside, value, absent_value(dst, view.absent, dst.lanes));
+      store_value(dst, indices, value, nullptr);
     });
   };
   const std::optional<std::string> across = transposed_axis(view, dst);
@@ -159,8 +162,13 @@ void KernelEmitter::emit_load(const tile::TileName& name, const tile::View& view
     branch(
         fits, [&] { load_transposed(dst, view, *across, round); }, general);
   };
-  Value* plain = is_contiguous(view, *dst.mem, dst.vector_axis);
-  branch(builder_.CreateAnd(plain, within_limits(view.at, *dst.mem)), whole_and_contiguous, others);
+  branch(
+      is_contiguous(view, *dst.mem, dst.vector_axis),
+      [&] {
+        branch(
+            within_limits(view.at, *dst.mem), [&] { contiguous(false); }, [&] { contiguous(true); });
+      },
+      others);
 }
 
 void KernelEmitter::load_transposed(const Storage& dst, const tile::View& view, const std::string& across, bool round) {
@@ -175,7 +183,7 @@ void KernelEmitter::load_transposed(const Storage& dst, const tile::View& view, 
       Value* inside = host_.avx512 ? elements.admitted(view.at, {}, tail) : tail;
       const Element loaded = elements.load_contiguous(elements.place_of(view.tensor, view.indices), inside);
       Value* value = as_tile_value(dst, loaded, lanes, round);
-      if (inside && inside != tail) value = builder_.CreateSelect(inside, value, absent_value(dst, view.absent));
+      if (inside && inside != tail) value = builder_.CreateSelect(inside, value, absent_value(dst, view.absent, lanes));
       square.push_back(value);
     }
     while (static_cast<int>(square.size()) < lanes)
@@ -243,12 +251,11 @@ void KernelEmitter::emit_store(const tile::View& view, const tile::TileName& nam
   };
 
   const auto element_by_element = [&] {
-    for_each_vector(src, whole(src), [&](const Indices& indices, llvm::Constant* tail) {
-      ElementEmitter elements(*this, src.lanes, src.vector_axis, indices, view.at);
-      Value* inside = elements.admitted(view.at, {}, tail);
-      Value* value = to_memory(type, elements.evaluate(variable(name)), src.lanes);
-      const auto place = elements.place_of(view.tensor, view.indices);
-      store_lanes(src.lanes == 1 ? vector_pointer(place) : elements.lane_pointers(place), value, src.lanes, inside);
+    for_each_element(src, [&](const Indices& indices) {
+      ElementEmitter elements(*this, 1, "", indices, view.at);
+      Value* inside = elements.admitted(view.at, {}, nullptr);
+      Value* value = to_memory(type, elements.evaluate(variable(name)), 1);
+      store_lanes(vector_pointer(elements.place_of(view.tensor, view.indices)), value, 1, inside);
     });
   };
   if (src.vector_axis.empty() || src.lanes == 1) return element_by_element();
@@ -339,7 +346,8 @@ void KernelEmitter::emit_from_strip(const tile::TileName& name, const tile::Stri
       ElementEmitter shifted_elements(*this, dst.lanes, dst.vector_axis, shifted, {});
       value = as_tile_value(dst, shifted_elements.evaluate(variable(strip.tile)), dst.lanes);
     }
-    if (inside && inside != tail) value = builder_.CreateSelect(inside, value, absent_value(dst, strip.absent));
+    if (inside && inside != tail)
+      value = builder_.CreateSelect(inside, value, absent_value(dst, strip.absent, dst.lanes));
     store_value(dst, indices, value, nullptr);
   });
 }

@@ -33,7 +33,8 @@ void KernelEmitter::emit_map(const tile::Map& map) {
       Value* inside = elements.admitted(map.at, map.where_predicates, tail);
       elements.set_active(inside);
       value = as_tile_value(storage, elements.evaluate(map.value), storage.lanes);
-      if (inside && inside != tail) value = builder_.CreateSelect(inside, value, absent_value(storage, *map.absent));
+      if (inside && inside != tail)
+        value = builder_.CreateSelect(inside, value, absent_value(storage, *map.absent, storage.lanes));
     } else {
       elements.set_active(elements.admitted(map.at, {}, tail));
       value = as_tile_value(storage, elements.evaluate(map.value), storage.lanes);
@@ -42,8 +43,8 @@ void KernelEmitter::emit_map(const tile::Map& map) {
   });
 }
 
-Value* KernelEmitter::absent_value(const Storage& storage, double absent) {
-  llvm::Type* type = vector_type(element_type(storage), storage.lanes);
+Value* KernelEmitter::absent_value(const Storage& storage, double absent, int lanes) {
+  llvm::Type* type = vector_type(element_type(storage), lanes);
   return storage.is_real() ? llvm::ConstantFP::get(type, absent)
                            : llvm::ConstantInt::getSigned(type, static_cast<std::int64_t>(absent));
 }

@@ -130,6 +130,7 @@ class KernelEmitter {
   /// its lanes. `tail` is null for whole vectors, else the constant mask of the lanes inside the range.
   void for_each_vector(const Storage& storage, const std::vector<AxisRange>& ranges,
                        const std::function<void(const Indices&, llvm::Constant* tail)>& body);
+  void for_each_element(const Storage& storage, const std::function<void(const Indices&)>& body);
   std::vector<AxisRange> whole(const Storage& storage) const;
   std::vector<AxisRange> columns_of(const Storage& storage, const std::optional<tile::Columns>& columns) const;
   llvm::Constant* lanes_below(int lanes, int count);
@@ -148,7 +149,7 @@ class KernelEmitter {
   llvm::ConstantInt* index(std::int64_t value) { return builder_.getInt64(static_cast<std::uint64_t>(value)); }
   /// What a tile holds: a vector of its element type, rounded to its type.
   llvm::Value* as_tile_value(const Storage& storage, const Element& element, int lanes, bool round = true);
-  llvm::Value* absent_value(const Storage& storage, double absent);
+  llvm::Value* absent_value(const Storage& storage, double absent, int lanes);
   /// Stores the lanes of `mask`; null: the whole vector, where what lies beyond the extent is padding.
   void store_value(const Storage& storage, const Indices& indices, llvm::Value* value, llvm::Value* mask);
   llvm::Value* flag_of(const std::string& name);

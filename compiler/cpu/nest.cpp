@@ -126,6 +126,19 @@ void KernelEmitter::for_each_vector(const Storage& storage, const std::vector<Ax
   nest(0);
 }
 
+void KernelEmitter::for_each_element(const Storage& storage, const std::function<void(const Indices&)>& body) {
+  Indices indices;
+  const std::function<void(std::size_t)> nest = [&](std::size_t depth) {
+    if (depth == storage.order.size()) return body(indices);
+    const tile::Dim& dim = storage.mem->dims[storage.order[depth]];
+    loop(index(0), index(dim.extent), 1, [&](Value* i) {
+      indices[dim.axis] = i;
+      nest(depth + 1);
+    });
+  };
+  nest(0);
+}
+
 const Storage& KernelEmitter::storage_of(const std::string& tile) const {
   const auto found = storage_.tiles.find(tile);
   if (found == storage_.tiles.end()) throw InternalError("kernel " + kernel_.name + " has no tile " + tile);
