@@ -5,7 +5,7 @@
 namespace astatide {
 
 /// Sets `gauge` of every maximum and minimum that other slots refer to: moves it in random states, moves the other
-/// slots with it, and compares the outputs. A false "yes" needs an accident of measure zero. Source: REWRITE.md 1.6.
+/// slots with it, and compares the outputs. A false "yes" needs an accident of measure zero. See README.md.
 void find_gauges(Recurrence& recurrence);
 
 }  // namespace astatide

@@ -16,7 +16,7 @@ struct GuardFacts {
 
 /// The same value wherever the plain expression has one, and no NaN where a row, or an element, is empty: exponents
 /// read their references through safe(), and a factor that can be 0 absorbs one that can be infinite. Source:
-/// REWRITE.md 1.7.
+/// compiler/rewrite/README.md.
 Expr guarded(const Expr& e, const GuardFacts& facts);
 
 }  // namespace astatide

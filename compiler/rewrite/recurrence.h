@@ -22,7 +22,7 @@ struct Weight {
 /// One carried number of the streaming form (for each row, and each value of `extra`).
 ///
 /// Absorbing a tile T:   slot' = move(slots, slots')  (op)  (op) over x in T of term(x, slots')
-/// where slots' of the references are computed first. Source: REWRITE.md 1.2.
+/// where slots' of the references are computed first. See README.md.
 struct Slot {
   /// That of the stage where the slot is the stage's value and the stage no output; else STAGE_acc, STAGE_acc_2, ..
   std::string name;
@@ -45,7 +45,7 @@ struct Slot {
   /// iteration.
   bool read_in_loop = false;
   /// For a reference: any value in place of the extremum leaves every output unchanged, when the state moves with it
-  /// (REWRITE.md 1.6).
+  /// (compiler/rewrite/README.md).
   bool gauge = false;
   /// For a reference inside exponents: log2 of the factor by which other slots shrink when it grows to candidate
   /// `name`_new.
@@ -77,7 +77,7 @@ struct DeriveOptions {
 };
 
 /// Derives init, update, rescale, combine and finalize. Throws UserError with the step, the reason and the place where
-/// no streaming form exists or is found. Source: REWRITE.md 2.
+/// no streaming form exists or is found. See compiler/rewrite/README.md.
 Recurrence derive_online(const Cascade& cascade, const DeriveOptions& options = {});
 
 /// init, step, combine and finalize of a recurrence, one a line.

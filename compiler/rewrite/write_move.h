@@ -5,7 +5,7 @@
 namespace astatide {
 
 /// The old value of a slot at its new references: scaled by the ratio of what is kept in the loop, shifted by the
-/// binomial formula between the centres. Source: REWRITE.md 1.4. Free of NaN for empty states: a reference that is
+/// binomial formula between the centres. See README.md. Free of NaN for empty states: a reference that is
 /// minus infinity scales by 0, and a zero sum absorbs what multiplies it.
 Expr write_move(const Derivation& derivation, const Carried& slot);
 

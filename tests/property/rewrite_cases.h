@@ -10,7 +10,7 @@
 
 namespace astatide::test {
 
-/// A cascade whose streaming form is derived, written as a user would. Source: REWRITE.md 1.5.
+/// A cascade whose streaming form is derived, written as a user would. See README.md.
 struct WorkedCase {
   std::string name;
   std::string scalars;              // "c: 0.18"
