@@ -2,10 +2,12 @@
 
 #include <array>
 
+#include "compiler/passes/close_shares.h"
 #include "compiler/passes/infer_layouts.h"
 #include "compiler/passes/insert_barriers.h"
 #include "compiler/passes/plan_memory.h"
 #include "compiler/passes/relax_rescale.h"
+#include "compiler/passes/split_masked_loops.h"
 #include "compiler/passes/stage_tiles.h"
 #include "compiler/rewrite/recurrence.h"
 #include "compiler/support/diagnostic.h"
@@ -17,10 +19,12 @@ namespace {
 // In this order. overlap (the next tile's product behind this one's) and specialize_roles (producer and consumer warps)
 // will stand between stage_tiles and insert_barriers; nothing that can be scheduled today asks for them.
 constexpr std::array kPasses{
+    Pass{"split_masked_loops", split_masked_loops, "full tiles test no predicate, empty tiles are not run"},
     Pass{"relax_rescale", relax_rescale, "no advance is left: new references and moves are maps"},
     Pass{"stage_tiles", stage_tiles, "every operand of a product lives in shared memory or registers"},
     Pass{"insert_barriers", insert_barriers, "no thread reads what another has not finished"},
-    Pass{"infer_layouts", infer_layouts, "every tile has a layout, every product a family; shares are made whole"},
+    Pass{"close_shares", close_shares, "no share of a lane is read as a whole"},
+    Pass{"infer_layouts", infer_layouts, "every tile has a layout, every product a family"},
     Pass{"plan_memory", plan_memory, "no decision is left"},
 };
 
