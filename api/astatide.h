@@ -58,6 +58,7 @@ struct BuildOptions {
   /// Extents that the schedule's tiles cover whole must be here (D, Dv); others are run-time values and may be left
   /// out.
   std::map<std::string, std::int64_t> sizes;
+  /// Called for each stage of a compilation that is done; with a hook, what is kept in memory is not looked at.
   TraceHook trace;
 };
 
@@ -66,9 +67,13 @@ struct LaunchArguments {
   std::map<std::string, TensorView> tensors;
   /// Scalars that differ from their defaults.
   std::map<std::string, double> scalars;
+  /// Extents that no shape shows, such as those that occur only in an expression. Others may be given and must agree.
+  std::map<std::string, std::int64_t> extents;
   /// CUstream of the caller, null for the default stream of the current context; unused on the CPU.
   void* stream = nullptr;
-  /// Device memory of workspace_bytes() for scratch tensors; null: the executable keeps its own, grown when needed.
+  /// Device memory of workspace_bytes() for scratch tensors, which no other launch uses until this one is done; null:
+  /// the executable keeps its own, one for each stream. Growing it waits for the stream, so a launch that is captured
+  /// into a graph brings its own.
   void* workspace = nullptr;
 };
 
@@ -96,6 +101,7 @@ class Executable {
   void launch(const LaunchArguments& arguments) const;
   /// Bytes of scratch in device memory for these extents.
   std::int64_t workspace_bytes(const std::map<std::string, std::int64_t>& extents) const;
+  const Algorithm& algorithm() const;
   const tile::Program& program() const;
   const BuildReport& report() const;
 
@@ -125,8 +131,19 @@ class Engine {
 Algorithm load_algorithm(const std::string& path_or_name);
 Schedule load_schedule(const std::string& path_or_name);
 
-/// Extents that the shapes of tensors imply; throws UserError where they disagree ("Sk is 257 in K and 256 in V").
+/// Extents that the shapes of tensors imply, some of the inputs and outputs; throws UserError where they disagree ("Sk
+/// is 257 in K and 256 in V") or a tensor has another number of dimensions.
 std::map<std::string, std::int64_t> extents_of(const Algorithm& algorithm,
                                                const std::map<std::string, TensorView>& tensors);
+
+/// Shape and type of an input or output for these extents; inputs and outputs that name no type have `dtype`, outputs
+/// that have no axis beyond the rows are f32. Throws UserError where an extent is missing or a product of extents is
+/// over 2^63.
+TensorView describe_tensor(const Executable& executable, const std::string& name,
+                           const std::map<std::string, std::int64_t>& extents);
+
+/// Names of the shipped algorithms and schedules.
+std::vector<std::string> shipped_algorithms();
+std::vector<std::string> shipped_schedules();
 
 }  // namespace astatide

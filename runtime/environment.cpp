@@ -17,6 +17,7 @@ Environment read_environment() {
   Environment environment;
   environment.libcuda = variable("ASTATIDE_LIBCUDA");
   environment.nvrtc = variable("ASTATIDE_NVRTC");
+  environment.nvdisasm = variable("ASTATIDE_NVDISASM");
   environment.cuda_home = variable("CUDA_HOME");
   environment.cuda_path = variable("CUDA_PATH");
   environment.python_site = variable("ASTATIDE_PYTHON_SITE");

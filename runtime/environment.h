@@ -14,6 +14,8 @@ struct Environment {
   /// CUDA_HOME, CUDA_PATH: toolkits whose lib64/ (or lib/) may hold NVRTC.
   std::optional<std::string> cuda_home;
   std::optional<std::string> cuda_path;
+  /// ASTATIDE_NVDISASM: the disassembler to use in place of the one on PATH.
+  std::optional<std::string> nvdisasm;
   /// ASTATIDE_PYTHON_SITE: a Python site-packages folder with NVIDIA's wheels (nvidia-cuda-nvrtc).
   std::optional<std::string> python_site;
   /// ASTATIDE_CACHE_DIR, XDG_CACHE_HOME, HOME: the place of the kernel cache, see DiskCache.

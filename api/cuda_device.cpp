@@ -1,0 +1,173 @@
+#include "api/cuda_device.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <mutex>
+
+#include "compiler/support/embedded.h"
+#include "runtime/buffer.h"
+#include "runtime/launch.h"
+
+namespace astatide {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+/// The caller's context where it is one of this device, else the device's primary one.
+runtime::Context context_of(int ordinal) {
+  const runtime::DeviceFacts& device = runtime::driver().device(ordinal);
+  runtime::Context current = runtime::Context::current();
+  if (current.device().ordinal == device.ordinal) return current;
+  return runtime::Context::primary(ordinal);
+}
+
+runtime::ArgumentWord argument_word(const ArgumentValue& argument) {
+  using Kind = tile::Parameter::Kind;
+  switch (argument.kind) {
+    case Kind::pointer:
+      return runtime::ArgumentWord::pointer(argument.word);
+    case Kind::stride:
+      return runtime::ArgumentWord::i64(static_cast<std::int64_t>(argument.word));
+    case Kind::extent:
+      return runtime::ArgumentWord::i32(static_cast<std::int32_t>(argument.word));
+    case Kind::scalar: {
+      const auto bits = static_cast<std::uint32_t>(argument.word);
+      float value = 0;
+      std::memcpy(&value, &bits, sizeof value);
+      return runtime::ArgumentWord::f32(value);
+    }
+  }
+  throw InternalError("a parameter of no kind");
+}
+
+class CudaCode : public DeviceCode {
+ public:
+  CudaCode(cuda::Source source, runtime::CompileRequest request, int ordinal,
+           std::shared_ptr<runtime::KernelCache> cache)
+      : kernels_(std::move(source.kernels)),
+        request_(std::move(request)),
+        ordinal_(ordinal),
+        cache_(std::move(cache)) {}
+
+  void check_pointer(const std::string& tensor, const void* pointer) const override {
+    const int owner = runtime::driver().device_of(reinterpret_cast<runtime::DevicePointer>(pointer), tensor);
+    if (owner == ordinal_) return;
+    throw UserError(
+        fmt::format("{} lies in the memory of cuda:{}, the kernel was built for cuda:{}", tensor, owner, ordinal_));
+  }
+
+  ScratchLease scratch(std::int64_t bytes, void* stream) const override {
+    const runtime::Context context = context_of(ordinal_);
+    const std::shared_ptr<Scratch> scratch = scratch_of(context, stream);
+    // The lock is held until the launch has put all its kernels into the stream: what comes later in the stream may use
+    // the same memory.
+    auto lock = std::make_shared<std::unique_lock<std::mutex>>(scratch->mutex);
+    const auto wanted = static_cast<std::size_t>(bytes);
+    if (!scratch->buffer || scratch->buffer->size() < wanted) {
+      runtime::Stream::borrow(context, static_cast<runtime::StreamHandle>(stream)).synchronize();
+      scratch->buffer.reset();
+      scratch->buffer.emplace(context, wanted);
+    }
+    struct Hold {
+      std::shared_ptr<Scratch> scratch;
+      std::shared_ptr<std::unique_lock<std::mutex>> lock;  // released before the mutex dies
+    };
+    return {reinterpret_cast<void*>(scratch->buffer->pointer()),
+            std::make_shared<Hold>(Hold{scratch, std::move(lock)})};
+  }
+
+  void launch(const std::vector<KernelLaunch>& launches, void* stream) const override {
+    const runtime::Context context = context_of(ordinal_);
+    const runtime::Stream order = runtime::Stream::borrow(context, static_cast<runtime::StreamHandle>(stream));
+    const std::shared_ptr<const runtime::Module> module = module_in(context);
+    for (const KernelLaunch& launch : launches) {
+      const cuda::Source::KernelInfo& kernel = kernels_[launch.kernel];
+      std::vector<runtime::ArgumentWord> words;
+      words.reserve(launch.arguments.size());
+      for (const ArgumentValue& argument : launch.arguments) words.push_back(argument_word(argument));
+      const runtime::LaunchShape shape{{launch.tiles, 1, 1}, {kernel.threads, 1, 1}, kernel.shared_bytes};
+      runtime::launch(module->function(kernel.name), shape, order, words);
+    }
+  }
+
+ private:
+  struct Scratch {
+    std::mutex mutex;
+    std::optional<runtime::DeviceBuffer> buffer;
+  };
+
+  std::shared_ptr<const runtime::Module> module_in(const runtime::Context& context) const {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<const runtime::Module>& module = modules_[context.id()];
+    if (!module) module = cache_->load(context, request_).first;
+    return module;
+  }
+
+  std::shared_ptr<Scratch> scratch_of(const runtime::Context& context, void* stream) const {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<Scratch>& scratch = scratch_[{context.id(), stream}];
+    if (!scratch) scratch = std::make_shared<Scratch>();
+    return scratch;
+  }
+
+  std::vector<cuda::Source::KernelInfo> kernels_;
+  runtime::CompileRequest request_;
+  int ordinal_;
+  std::shared_ptr<runtime::KernelCache> cache_;
+  mutable std::mutex mutex_;  // guards the maps
+  mutable std::map<std::uint64_t, std::shared_ptr<const runtime::Module>> modules_;
+  mutable std::map<std::pair<std::uint64_t, void*>, std::shared_ptr<Scratch>> scratch_;
+};
+
+}  // namespace
+
+Target target_of_cuda_device(int ordinal) {
+  const runtime::DeviceFacts& device = runtime::driver().device(ordinal);
+  const int capability = 10 * device.major + device.minor;
+  const Target* known = target_of_device(capability);
+  if (known == nullptr) {
+    throw MachineError(fmt::format("cuda:{} ({}) has compute capability {}.{}, which no target covers", ordinal,
+                                   device.name, device.major, device.minor),
+                       {"compute capabilities from 8.0 on are covered"});
+  }
+  Target target = *known;
+  if (known->compute_capability != capability) target.name = device.target();
+  target.compute_capability = capability;
+  // What the driver says comes before the table: a slice of a device has less.
+  target.shared_memory_per_block = device.shared_bytes_per_block_optin;
+  return target;
+}
+
+runtime::CompileRequest compile_request(const cuda::Source& source, const std::string& name,
+                                        const std::string& architecture, runtime::BinaryKind output) {
+  runtime::CompileRequest request;
+  request.name = name + ".cu";
+  request.source = source.text;
+  request.target = architecture;
+  request.output = output;
+  for (const EmbeddedFile& header : embedded_device_headers())
+    request.headers.push_back({std::string(header.name), std::string(header.text)});
+  return request;
+}
+
+std::shared_ptr<const DeviceCode> compile_for_cuda(const tile::Program& program, const Target& target, int ordinal,
+                                                   std::shared_ptr<runtime::KernelCache> cache, BuildReport& report) {
+  const auto lowering = Clock::now();
+  cuda::Source source = cuda::emit(program);
+  report.lower_ms += milliseconds_since(lowering);
+  report.source = source.text;
+  runtime::CompileRequest request = compile_request(source, program.name, target.name, runtime::BinaryKind::cubin);
+  const auto compiling = Clock::now();
+  const auto [artifact, origin] = cache->compile(request);
+  report.compile_ms = milliseconds_since(compiling);
+  report.cache = name_of(origin);
+  report.log = artifact->binary.log;
+  return std::make_shared<CudaCode>(std::move(source), std::move(request), ordinal, std::move(cache));
+}
+
+}  // namespace astatide

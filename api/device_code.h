@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/tile/ir.h"
+
+namespace astatide {
+
+/// One parameter of a kernel (tile::parameters_of): an address, a stride or an extent, or the bits of an f32.
+struct ArgumentValue {
+  tile::Parameter::Kind kind = tile::Parameter::Kind::pointer;
+  std::uint64_t word = 0;
+};
+
+/// A kernel of a program, ready to run: `tiles` blocks or calls, 1 or more.
+struct KernelLaunch {
+  std::size_t kernel = 0;
+  std::int64_t tiles = 0;
+  std::vector<ArgumentValue> arguments;
+};
+
+/// Scratch memory that is one launch's own until the lease dies.
+struct ScratchLease {
+  void* memory = nullptr;
+  std::shared_ptr<void> hold;
+};
+
+/// A program compiled for one kind of device. Thread-safe.
+class DeviceCode {
+ public:
+  virtual ~DeviceCode() = default;
+
+  /// Throws UserError where `pointer` is no memory of the device that the code is for.
+  virtual void check_pointer(const std::string& tensor, const void* pointer) const = 0;
+  /// Memory of this size, aligned to 256 bytes, for kernels that are put into `stream` while the lease lives.
+  virtual ScratchLease scratch(std::int64_t bytes, void* stream) const = 0;
+  /// Runs the kernels one after the other in the order of the stream.
+  virtual void launch(const std::vector<KernelLaunch>& launches, void* stream) const = 0;
+};
+
+}  // namespace astatide

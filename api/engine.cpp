@@ -1,0 +1,146 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <future>
+#include <mutex>
+
+#include "api/cpu_device.h"
+#include "api/cuda_device.h"
+#include "api/executable_state.h"
+#include "runtime/environment.h"
+
+namespace astatide {
+namespace {
+
+runtime::DiskCache open_disk_cache(const EngineOptions& options) {
+  if (!options.use_disk_cache) return runtime::DiskCache(std::filesystem::path());
+  if (!options.cache_directory.empty()) return runtime::DiskCache(options.cache_directory);
+  return runtime::DiskCache::from_environment(runtime::read_environment());
+}
+
+void check_dtype(ScalarType dtype) {
+  if (dtype == ScalarType::f32 || dtype == ScalarType::f16 || dtype == ScalarType::bf16) return;
+  throw UserError(fmt::format("{} is no type to compute with, wanted is f32, f16 or bf16", name_of(dtype)));
+}
+
+Target target_of(const Device& device) {
+  if (device.kind == Device::Kind::cuda) return target_of_cuda_device(device.ordinal);
+  return *find_target("cpu");
+}
+
+/// Everything that the code depends on. Fields are separated by a byte that no printed value holds.
+std::string key_of(const Algorithm& algorithm, const Schedule& schedule, const Target& target,
+                   const BuildOptions& options, const Extents& known) {
+  std::string key = print_algorithm(algorithm);
+  const auto add = [&key](const std::string& field) { (key += '\0') += field; };
+  add(print_schedule(schedule));
+  add(target.name);
+  add(std::to_string(target.shared_memory_per_block));
+  add(std::to_string(options.device.ordinal));
+  add(std::string(name_of(options.dtype)));
+  for (const auto& [name, value] : known) add(fmt::format("{}={}", name, value));
+  return key;
+}
+
+}  // namespace
+
+struct Engine::State {
+  explicit State(const EngineOptions& options)
+      : kernels(std::make_shared<runtime::KernelCache>(open_disk_cache(options))),
+        // The disk of the kernel cache, kept alive with it.
+        cpu(options.threads, std::shared_ptr<runtime::DiskCache>(kernels, &kernels->disk()), counters) {}
+
+  using Built = std::shared_ptr<const Executable::State>;
+
+  Built build(const Algorithm& algorithm, const Schedule& schedule, const BuildOptions& request, const Target& target) {
+    const auto start = std::chrono::steady_clock::now();
+    auto compiled = std::make_shared<Compiled>();
+    auto state = std::make_shared<Executable::State>();
+    compiled->algorithm = algorithm;
+    compiled->target = target;
+    compiled->program = compile(algorithm, schedule, {compiled->target, request.sizes, request.dtype}, request.trace);
+    compiled->declared = declared_tensors(algorithm);
+    compiled->groups = find_axis_groups(algorithm);
+    for (const tile::Kernel& kernel : compiled->program.kernels)
+      compiled->parameters.push_back(tile::parameters_of(compiled->program, kernel));
+    state->report.target = target.name;
+    state->report.lower_ms =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    compiled->code = request.device.kind == Device::Kind::cuda
+                         ? compile_for_cuda(compiled->program, target, request.device.ordinal, kernels, state->report)
+                         : cpu.compile(compiled->program, state->report);
+    state->compiled = std::move(compiled);
+    return state;
+  }
+
+  /// Of the CPU backend and of what is kept here.
+  std::shared_ptr<runtime::Counters> counters = std::make_shared<runtime::Counters>();
+  std::shared_ptr<runtime::KernelCache> kernels;
+  CpuDevice cpu;
+  std::mutex mutex;  // guards the map; not held while something is compiled
+  std::map<std::string, std::shared_future<Built>> built;
+};
+
+Engine::Engine(EngineOptions options) : state_(std::make_unique<State>(options)) {}
+Engine::~Engine() = default;
+
+Executable Engine::build(const Algorithm& algorithm, const Schedule& schedule, const BuildOptions& options) {
+  check_dtype(options.dtype);
+  check_algorithm(algorithm);
+  Diagnostics errors;
+  for (const auto& [name, value] : options.sizes) {
+    if (algorithm.find_extent(name) == nullptr) {
+      errors.error({}, fmt::format("the algorithm has no extent {}", name));
+    } else if (value < 0 || value > kLargestExtent) {
+      errors.error({}, fmt::format("{} is {}, extents are 0 to {}", name, value, kLargestExtent));
+    }
+  }
+  errors.throw_if_any();
+  const Target target = target_of(options.device);
+  if (options.trace) return Executable(state_->build(algorithm, schedule, options, target));
+
+  const std::string key =
+      key_of(algorithm, schedule, target, options, known_extents(algorithm, schedule, options.sizes));
+  std::promise<State::Built> promise;
+  std::shared_future<State::Built> others;
+  {
+    const std::lock_guard lock(state_->mutex);
+    const auto [entry, added] = state_->built.try_emplace(key);
+    if (added) {
+      entry->second = promise.get_future().share();
+    } else {
+      others = entry->second;
+    }
+  }
+  if (others.valid()) {
+    auto again = std::make_shared<Executable::State>(*others.get());
+    ++state_->counters->memory_hits;
+    again->report.cache = name_of(runtime::CacheOrigin::memory);
+    again->report.lower_ms = again->report.compile_ms = 0;
+    return Executable(std::move(again));
+  }
+  try {
+    State::Built built = state_->build(algorithm, schedule, options, target);
+    promise.set_value(built);
+    return Executable(std::move(built));
+  } catch (...) {
+    {
+      // A failure isn't kept: what the machine lacked may be there the next time.
+      const std::lock_guard lock(state_->mutex);
+      state_->built.erase(key);
+    }
+    promise.set_exception(std::current_exception());
+    throw;
+  }
+}
+
+Counters Engine::counters() const {
+  const runtime::Counters& cuda = state_->kernels->counters();
+  const runtime::Counters& own = *state_->counters;
+  return {cuda.compiles + own.compiles, cuda.disk_hits + own.disk_hits, cuda.memory_hits + own.memory_hits,
+          cuda.launches + own.launches};
+}
+
+std::vector<std::string> Engine::take_warnings() { return state_->kernels->disk().take_warnings(); }
+
+}  // namespace astatide

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/astatide.h"
+#include "api/device_code.h"
+#include "api/shapes.h"
+#include "runtime/counters.h"
+
+namespace astatide {
+
+/// What a build gives, shared by every executable of the same request.
+struct Compiled {
+  Algorithm algorithm;
+  tile::Program program;
+  Target target;
+  std::shared_ptr<const DeviceCode> code;
+  std::vector<DeclaredTensor> declared;
+  std::vector<AxisGroup> groups;
+  std::vector<std::vector<tile::Parameter>> parameters;  // of each kernel
+};
+
+struct Executable::State {
+  std::shared_ptr<const Compiled> compiled;
+  BuildReport report;
+};
+
+}  // namespace astatide

@@ -1,0 +1,143 @@
+#include "compiler/explain.h"
+
+#include <algorithm>
+#include <array>
+
+#include "compiler/passes/plan_memory.h"
+#include "compiler/support/diagnostic.h"
+
+namespace astatide {
+namespace {
+
+struct PeakRow {
+  int compute_capability;
+  const char* product;
+  double teraflops, gigabytes;
+  // Lanes of f32 and of the special function unit in a multiprocessor, CUDA C++ Programming Guide, "Arithmetic
+  // Instructions".
+  double lanes, special_lanes;
+};
+
+// NVIDIA's data sheets of the products that are named: FP32 without tensor cores, and memory bandwidth.
+constexpr std::array kPeaks{
+    PeakRow{80, "A100 SXM 80 GB", 19.5, 2039, 64, 16}, PeakRow{86, "GeForce RTX 3090", 35.6, 936, 128, 16},
+    PeakRow{89, "L40S", 91.6, 864, 128, 16},           PeakRow{90, "H100 SXM", 66.9, 3352, 128, 16},
+    PeakRow{100, "B200", 80, 8000, 128, 16},           PeakRow{120, "GeForce RTX 5090", 104.8, 1792, 128, 16},
+};
+
+// The system keeps as much of an SM's shared memory for each block (CUDA C++ Programming Guide, compute
+// capability 8.x).
+constexpr std::int64_t kReservedSharedBytes = 1024;
+// Registers are given to warps in units of 256.
+constexpr int kRegisterUnit = 8;
+
+bool is_shared(const tile::Mem& mem) { return mem.space == Space::shared; }
+
+BufferUse use_of(const tile::Mem& mem) {
+  BufferUse use{mem.name, mem.space, mem.type, mem.dims, mem.ring, 0, mem.alias};
+  use.bytes = is_shared(mem) ? shared_bytes_of(mem) : mem.byte_count();
+  return use;
+}
+
+void limit(KernelUse& use, std::int64_t blocks, const std::string& by) {
+  if (blocks >= use.blocks_per_sm && !use.limited_by.empty()) return;
+  use.blocks_per_sm = static_cast<int>(std::max<std::int64_t>(0, blocks));
+  use.limited_by = by;
+}
+
+void count_occupancy(KernelUse& use, const Target& target) {
+  if (!target.is_cuda() || use.threads == 0) return;
+  limit(use, target.blocks_per_sm, "blocks");
+  limit(use, target.threads_per_sm / use.threads, "threads");
+  limit(use, target.shared_memory_per_sm / (use.statistics.shared_bytes + kReservedSharedBytes), "shared memory");
+  const std::int64_t registers = (std::max(use.registers, 1) + kRegisterUnit - 1) / kRegisterUnit * kRegisterUnit;
+  limit(use, target.registers_per_sm / (registers * use.threads), "registers");
+}
+
+double compulsory_bytes(const tile::KernelStatistics& kernel, const std::vector<tile::TensorSize>& tensors) {
+  double bytes = 0;
+  for (const auto& [name, traffic] : kernel.global) {
+    const auto size = std::find_if(tensors.begin(), tensors.end(), [&](const auto& t) { return t.name == name; });
+    if (size == tensors.end()) continue;
+    bytes += std::min(traffic.read, size->bytes) + std::min(traffic.written, size->bytes);
+  }
+  return bytes;
+}
+
+KernelUse use_of(const tile::Kernel& kernel, const tile::KernelStatistics& statistics, const Explanation& all) {
+  KernelUse use;
+  use.statistics = statistics;
+  for (const tile::Mem& mem : kernel.mems) use.buffers.push_back(use_of(mem));
+  use.threads = kernel.threads();
+  if (all.target.is_cuda()) use.registers = fragment_registers(kernel);
+  count_occupancy(use, all.target);
+  use.compulsory_bytes = compulsory_bytes(statistics, all.statistics.tensors);
+  if (all.peak)
+    use.roofline =
+        Roofline{(statistics.product_flops + statistics.element_flops) / all.peak->flops,
+                 statistics.transcendentals / all.peak->transcendentals, use.compulsory_bytes / all.peak->bytes};
+  return use;
+}
+
+double product_flops(const tile::Statistics& statistics) {
+  double flops = 0;
+  for (const tile::KernelStatistics& kernel : statistics.kernels) flops += kernel.product_flops;
+  return flops;
+}
+
+std::optional<double> skipped_share(const Algorithm& algorithm, const Schedule& schedule, const CompileOptions& options,
+                                    const tile::Statistics& done) {
+  Algorithm dense = algorithm;
+  bool any = false;
+  for (Func& func : dense.define) {
+    any = any || func.where_predicate;
+    func.where_predicate.reset();
+  }
+  if (!any) return 0;
+  try {
+    const double all = product_flops(statistics_of(compile(dense, schedule, options), options.sizes));
+    return all > 0 ? std::max(0.0, 1 - product_flops(done) / all) : 0;
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
+void check_sizes(const Algorithm& algorithm, const CompileOptions& options) {
+  Diagnostics errors;
+  for (const Extent& extent : algorithm.extents)
+    if (!options.sizes.contains(extent.name)) errors.error({}, "nothing says how large " + extent.name + " is");
+  errors.throw_if_any();
+}
+
+}  // namespace
+
+std::optional<Peak> peak_of(const Target& target) {
+  for (const PeakRow& row : kPeaks) {
+    if (!target.is_cuda() || row.compute_capability != target.compute_capability) continue;
+    const double flops = 1e12 * row.teraflops;
+    return Peak{row.product, flops, 1e9 * row.gigabytes, flops / 2 * row.special_lanes / row.lanes};
+  }
+  return std::nullopt;
+}
+
+double Roofline::least() const { return std::max({arithmetic, transcendentals, memory}); }
+
+std::string Roofline::binds() const {
+  if (memory >= arithmetic && memory >= transcendentals) return "memory";
+  return arithmetic >= transcendentals ? "arithmetic" : "special functions";
+}
+
+Explanation explain(const Algorithm& algorithm, const Schedule& schedule, const CompileOptions& options) {
+  check_sizes(algorithm, options);
+  const tile::Program program = compile(algorithm, schedule, options);
+  Explanation out;
+  out.target = options.target;
+  out.peak = peak_of(options.target);
+  out.statistics = statistics_of(program, options.sizes);
+  for (std::size_t n = 0; n < program.kernels.size(); ++n)
+    out.kernels.push_back(use_of(program.kernels[n], out.statistics.kernels[n], out));
+  out.skipped = skipped_share(algorithm, schedule, options, out.statistics);
+  return out;
+}
+
+}  // namespace astatide

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/pipeline.h"
+#include "compiler/tile/statistics.h"
+
+namespace astatide {
+
+/// What a machine of a target can do at best. For GPUs the numbers of one product that stands for the target, from its
+/// data sheet; there are none for the CPU, whose clock and memory differ too much.
+struct Peak {
+  std::string product;         // "H100 SXM"
+  double flops = 0;            // f32 without tensor cores, a second
+  double bytes = 0;            // of device memory, a second
+  double transcendentals = 0;  // exp2 and the like, a second
+};
+std::optional<Peak> peak_of(const Target& target);
+
+/// A tile of a kernel: where it lives and what it takes.
+struct BufferUse {
+  std::string name;
+  Space space = Space::register_file;
+  ScalarType type = ScalarType::f32;
+  std::vector<tile::Dim> dims;
+  int ring = 1;
+  std::int64_t bytes = 0;  // of a block; all slots and padding included
+  std::string alias;       // the tile whose storage it shares
+};
+
+/// The least time of a kernel by each of what it needs, in seconds.
+struct Roofline {
+  double arithmetic = 0, transcendentals = 0, memory = 0;
+  double least() const;
+  /// "arithmetic", "special functions" or "memory".
+  std::string binds() const;
+};
+
+struct KernelUse {
+  tile::KernelStatistics statistics;
+  std::vector<BufferUse> buffers;
+  int threads = 0;        // of a block; 0 on the CPU
+  int registers = 0;      // of a thread, at least: its fragments
+  int blocks_per_sm = 0;  // at most
+  std::string limited_by;
+  /// Each tensor counted once, or less where less of it is touched: what must cross the memory bus whatever the caches
+  /// do.
+  double compulsory_bytes = 0;
+  std::optional<Roofline> roofline;
+};
+
+/// What a schedule costs, before anything runs.
+struct Explanation {
+  Target target;
+  std::optional<Peak> peak;
+  std::vector<KernelUse> kernels;
+  tile::Statistics statistics;
+  /// Share of the products' work that `where` saves: 1 less the work done over the work without predicates. Without
+  /// predicates 0; nothing where the algorithm without them can't be scheduled so.
+  std::optional<double> skipped;
+};
+
+/// Compiles and counts. Throws UserError as compile does, and where `sizes` lacks an extent.
+Explanation explain(const Algorithm& algorithm, const Schedule& schedule, const CompileOptions& options);
+
+}  // namespace astatide

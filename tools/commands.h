@@ -1,0 +1,31 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace astatide::tools {
+
+/// Exit codes of the program.
+enum ExitCode { kDone = 0, kCheckFailed = 1, kWrongInput = 2, kMachineLacks = 3, kOurFault = 4 };
+
+/// A command of the program: `run` is called when its words have been read.
+struct Command {
+  CLI::App* app = nullptr;
+  std::function<int()> run;
+};
+
+Command add_run_command(CLI::App& program);
+Command add_emit_command(CLI::App& program);
+Command add_explain_command(CLI::App& program);
+Command add_cache_command(CLI::App& program);
+
+/// Standard output, checked: a full disk or a closed pipe is an error, not silence.
+void write_output(const std::string& text);
+void write_message(const std::string& text);
+
+}  // namespace astatide::tools

@@ -1,0 +1,140 @@
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <nlohmann/json.hpp>
+
+#include "api/cpu_device.h"
+#include "api/cuda_device.h"
+#include "compiler/algorithm/names.h"
+#include "compiler/cuda/emit.h"
+#include "compiler/rewrite/cascade.h"
+#include "compiler/rewrite/recurrence.h"
+#include "runtime/environment.h"
+#include "tools/commands.h"
+#include "tools/disassemble.h"
+#include "tools/request.h"
+
+namespace astatide::tools {
+namespace {
+
+struct Words {
+  RequestWords request;
+  std::string stage;
+  std::string target;
+  bool json = false;
+};
+
+const std::vector<std::string> kStages = {"algorithm", "online", "tile", "passes", "cuda", "ptx", "sass", "llvm"};
+
+/// Everything that a stage below the rewrite depends on.
+struct Request {
+  Algorithm algorithm;
+  Schedule schedule;
+  CompileOptions options;
+};
+
+Request read_request(const Words& words) {
+  Request request;
+  request.algorithm = load_algorithm(words.request.algorithm);
+  const bool cpu = words.stage == "llvm" || words.target == "cpu";
+  request.schedule = load_schedule(!words.request.schedule.empty() ? words.request.schedule
+                                   : cpu                           ? "cpu/flash2"
+                                                                   : "simt/flash2");
+  request.options.sizes = sizes_of(request.algorithm, words.request.shapes);
+  if (!words.request.dtype.empty()) request.options.dtype = parse_dtype(words.request.dtype);
+  request.options.target = parse_target(words.stage == "llvm"   ? "cpu"
+                                        : !words.target.empty() ? words.target
+                                                                : request.schedule.target);
+  return request;
+}
+
+/// The text of a stage, and the warnings of what made it.
+struct Emitted {
+  std::string text;
+  std::vector<std::string> warnings;
+};
+
+std::string after_lowering(const Request& request, bool every_pass) {
+  std::string text;
+  compile(request.algorithm, request.schedule, request.options,
+          [&](std::string_view stage, const tile::Program& program) {
+            if (!every_pass && stage != "lower") return;
+            if (every_pass) text += fmt::format("{}# after {}\n", text.empty() ? "" : "\n", stage);
+            text += tile::print(program);
+          });
+  return text;
+}
+
+std::string online(const Algorithm& algorithm) { return print_recurrence(derive_online(find_cascade(algorithm))); }
+
+cuda::Source emit_cuda(const Request& request) {
+  if (!request.options.target.is_cuda())
+    throw UserError({"--target", 0, 0, {}}, "the target is cpu, which has no CUDA source",
+                    {"--target names a GPU such as sm_90a, --stage llvm prints what the CPU runs"});
+  return cuda::emit(compile(request.algorithm, request.schedule, request.options));
+}
+
+Emitted emit_binary(const Request& request, runtime::BinaryKind kind) {
+  const cuda::Source source = emit_cuda(request);
+  runtime::KernelCache cache(runtime::DiskCache::from_environment(runtime::read_environment()));
+  const auto artifact =
+      cache.compile(compile_request(source, request.algorithm.name, request.options.target.name, kind)).first;
+  Emitted out{artifact->binary.bytes, cache.disk().take_warnings()};
+  if (kind == runtime::BinaryKind::cubin) {
+    // A newer target than NVRTC knows gives PTX, which only the driver turns into machine code.
+    if (artifact->binary.kind != runtime::BinaryKind::cubin)
+      throw MachineError(fmt::format("this NVRTC makes no machine code for {}", request.options.target.name));
+    out.text = disassemble(artifact->binary.bytes);
+  }
+  return out;
+}
+
+Emitted emit(const Words& words) {
+  if (std::find(kStages.begin(), kStages.end(), words.stage) == kStages.end())
+    throw UserError({"--stage", 0, 0, {}}, fmt::format("no stage '{}'", quoted(words.stage)),
+                    suggestion(words.stage, kStages));
+  if (words.stage == "llvm" && !words.target.empty() && words.target != "cpu")
+    throw UserError({"--target", 0, 0, {}}, fmt::format("--stage llvm is for the CPU, not for '{}'", words.target));
+  if (words.stage == "algorithm") return {print_mathematics(load_algorithm(words.request.algorithm)), {}};
+  if (words.stage == "online") return {online(load_algorithm(words.request.algorithm)), {}};
+  const Request request = read_request(words);
+  if (words.stage == "tile") return {after_lowering(request, false), {}};
+  if (words.stage == "passes") return {after_lowering(request, true), {}};
+  if (words.stage == "cuda") return {emit_cuda(request).text, {}};
+  if (words.stage == "ptx") return emit_binary(request, runtime::BinaryKind::ptx);
+  if (words.stage == "sass") return emit_binary(request, runtime::BinaryKind::cubin);
+  return {print_llvm(compile(request.algorithm, request.schedule, request.options)), {}};
+}
+
+int run(const Words& words) {
+  Emitted out = emit(words);
+  if (!out.text.ends_with("\n")) out.text += "\n";
+  if (words.json) {
+    const nlohmann::json json = {{"ok", true}, {"stage", words.stage}, {"text", out.text}, {"warnings", out.warnings}};
+    write_output(json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    return kDone;
+  }
+  write_output(out.text);
+  for (const std::string& warning : out.warnings) write_message("warning: " + warning + "\n");
+  return kDone;
+}
+
+}  // namespace
+
+Command add_emit_command(CLI::App& program) {
+  const auto words = std::make_shared<Words>();
+  CLI::App* app = program.add_subcommand("emit", "Prints a stage of the compilation; needs no GPU.");
+  add_request_options(*app, words->request);
+  app->add_option("--stage", words->stage,
+                  "algorithm: the mathematics\nonline: the streaming form\ntile: the tile program after lowering\n"
+                  "passes: the same after each pass\ncuda: CUDA source\nptx, sass: what NVRTC makes of it\n"
+                  "llvm: what the CPU runs")
+      ->required();
+  app->add_option("--target", words->target, "machine to compile for, such as sm_90a; else the schedule's own");
+  app->add_flag("--json", words->json, "one JSON object on standard output");
+  return {app, [words] { return run(*words); }};
+}
+
+}  // namespace astatide::tools

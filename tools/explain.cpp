@@ -1,0 +1,215 @@
+#include "compiler/explain.h"
+
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <nlohmann/json.hpp>
+
+#include "api/astatide.h"
+#include "tools/commands.h"
+#include "tools/request.h"
+
+namespace astatide::tools {
+namespace {
+
+struct Words {
+  RequestWords request;
+  std::string target;
+  bool json = false;
+};
+
+struct Explained {
+  std::string algorithm, schedule;
+  CompileOptions options;
+  Explanation value;
+};
+
+Explained compute(const Words& words) {
+  Explained out;
+  const Algorithm algorithm = load_algorithm(words.request.algorithm);
+  out.algorithm = algorithm.name;
+  out.schedule = !words.request.schedule.empty() ? words.request.schedule
+                 : words.target == "cpu"         ? "cpu/flash2"
+                                                 : "simt/flash2";
+  const Schedule schedule = load_schedule(out.schedule);
+  out.options.target = parse_target(words.target.empty() ? schedule.target : words.target);
+  out.options.sizes = sizes_of(algorithm, words.request.shapes);
+  if (!words.request.dtype.empty()) out.options.dtype = parse_dtype(words.request.dtype);
+  out.value = explain(algorithm, schedule, out.options);
+  return out;
+}
+
+/// "8 GiB", "36.2 KiB", "512 bytes"
+std::string bytes_text(double bytes) {
+  static constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  std::size_t unit = 0;
+  while (bytes >= 1024 && unit + 1 < std::size(kUnits)) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return fmt::format("{:.4g} {}", bytes, kUnits[unit]);
+}
+
+std::string count_text(double count) {
+  static constexpr const char* kUnits[] = {"", "k", "M", "G", "T", "P", "E"};
+  std::size_t unit = 0;
+  while (count >= 1000 && unit + 1 < std::size(kUnits)) {
+    count /= 1000;
+    ++unit;
+  }
+  return fmt::format("{:.4g}{}{}", count, unit > 0 ? " " : "", kUnits[unit]);
+}
+
+std::string time_text(double seconds) { return fmt::format("{:.4g} ms", 1e3 * seconds); }
+
+std::string shape_text(const BufferUse& buffer) {
+  std::string text;
+  for (const tile::Dim& dim : buffer.dims)
+    text += fmt::format("{}{}:{}", text.empty() ? "" : ", ", dim.axis, dim.extent);
+  return (buffer.ring > 1 ? fmt::format("{} x ", buffer.ring) : "") + "[" + text + "]";
+}
+
+std::string place_of(const BufferUse& buffer, const Target& target) {
+  if (buffer.space == Space::register_file) return target.is_cuda() ? "registers" : "memory of a core";
+  return target.is_cuda() ? "shared memory" : "workspace of a core";
+}
+
+std::string kernel_text(const KernelUse& kernel, const Explained& out) {
+  const tile::KernelStatistics& s = kernel.statistics;
+  const Target& target = out.options.target;
+  std::string text =
+      fmt::format("kernel {}: {} {}", s.name, count_text(s.tiles), target.is_cuda() ? "blocks" : "tiles");
+  if (target.is_cuda())
+    text += fmt::format(" of {} threads; at least {} of {} registers a thread; at most {} blocks an SM ({})",
+                        kernel.threads, kernel.registers, target.registers_per_thread, kernel.blocks_per_sm,
+                        kernel.limited_by);
+  text += fmt::format("\n  {:<14} {} of {}\n", target.is_cuda() ? "shared memory" : "workspace",
+                      bytes_text(static_cast<double>(s.shared_bytes)),
+                      bytes_text(static_cast<double>(target.shared_memory_per_block)));
+  for (const BufferUse& buffer : kernel.buffers)
+    text += fmt::format("    {:<12} {:<20} {:<5} {:>12}  {}{}\n", buffer.name, shape_text(buffer), name_of(buffer.type),
+                        bytes_text(static_cast<double>(buffer.bytes)), place_of(buffer, target),
+                        buffer.alias.empty() ? "" : ", shares " + buffer.alias);
+  text += fmt::format("  {:<14} {} in products, {} in elements, {} special functions\n", "operations",
+                      count_text(s.product_flops), count_text(s.element_flops), count_text(s.transcendentals));
+  text += fmt::format("  {:<14} {} copied, {} at least\n", "global memory", bytes_text(s.global_bytes()),
+                      bytes_text(kernel.compulsory_bytes));
+  for (const auto& [name, traffic] : s.global)
+    text += fmt::format("    {:<12} read {:>12}, written {:>12}\n", name, bytes_text(traffic.read),
+                        bytes_text(traffic.written));
+  text += fmt::format("  {:<14} read {}, written {}\n", target.is_cuda() ? "shared" : "workspace",
+                      bytes_text(s.shared.read), bytes_text(s.shared.written));
+  if (kernel.roofline)
+    text += fmt::format("  {:<14} {} at least: {} binds (arithmetic {}, special functions {}, memory {})\n", "roofline",
+                        time_text(kernel.roofline->least()), kernel.roofline->binds(),
+                        time_text(kernel.roofline->arithmetic), time_text(kernel.roofline->transcendentals),
+                        time_text(kernel.roofline->memory));
+  return text;
+}
+
+std::string to_text(const Explained& out) {
+  std::string shape;
+  for (const auto& [name, value] : out.options.sizes)
+    shape += fmt::format("{}{}={}", shape.empty() ? "" : ",", name, value);
+  std::string text = fmt::format("{} with {} for {}, {}, {}\n", out.algorithm, out.schedule, out.options.target.name,
+                                 name_of(out.options.dtype), shape);
+  if (out.value.peak)
+    text += fmt::format("peak of {}: {}FLOP/s in f32, {}B/s of memory\n", out.value.peak->product,
+                        count_text(out.value.peak->flops), count_text(out.value.peak->bytes));
+  for (const KernelUse& kernel : out.value.kernels) text += "\n" + kernel_text(kernel, out);
+  text += fmt::format("\ntotal: {} operations, {} copied from and to global memory\n",
+                      count_text(out.value.statistics.flops()), bytes_text(out.value.statistics.global_bytes()));
+  text += fmt::format("scratch in global memory: {}\n", bytes_text(out.value.statistics.scratch_bytes()));
+  for (const tile::TensorSize& tensor : out.value.statistics.tensors)
+    if (tensor.role == tile::Tensor::Role::scratch)
+      text += fmt::format("    {:<12} {:>12}\n", tensor.name, bytes_text(tensor.bytes));
+  if (out.value.skipped) text += fmt::format("work that `where` saves: {:.1f} %\n", 100 * *out.value.skipped);
+  if (!out.value.statistics.exact)
+    text += "loops that depend on data, or too many to count one by one, count in full\n";
+  return text;
+}
+
+nlohmann::json kernel_json(const KernelUse& kernel) {
+  const tile::KernelStatistics& s = kernel.statistics;
+  nlohmann::json json = {{"name", s.name},
+                         {"tiles", s.tiles},
+                         {"threads", kernel.threads},
+                         {"registers_at_least", kernel.registers},
+                         {"blocks_per_sm_at_most", kernel.blocks_per_sm},
+                         {"limited_by", kernel.limited_by},
+                         {"shared_bytes", s.shared_bytes},
+                         {"product_flops", s.product_flops},
+                         {"element_flops", s.element_flops},
+                         {"special_functions", s.transcendentals},
+                         {"compulsory_bytes", kernel.compulsory_bytes},
+                         {"shared", {{"read", s.shared.read}, {"written", s.shared.written}}},
+                         {"global", nlohmann::json::object()},
+                         {"buffers", nlohmann::json::array()}};
+  for (const auto& [name, traffic] : s.global)
+    json["global"][name] = {{"read", traffic.read}, {"written", traffic.written}};
+  for (const BufferUse& buffer : kernel.buffers) {
+    nlohmann::json dims = nlohmann::json::object();
+    for (const tile::Dim& dim : buffer.dims) dims[dim.axis] = dim.extent;
+    json["buffers"].push_back({{"name", buffer.name},
+                               {"space", name_of(buffer.space)},
+                               {"dtype", name_of(buffer.type)},
+                               {"dims", dims},
+                               {"ring", buffer.ring},
+                               {"bytes", buffer.bytes},
+                               {"alias", buffer.alias}});
+  }
+  if (kernel.roofline)
+    json["roofline"] = {{"binds", kernel.roofline->binds()},
+                        {"least_ms", 1e3 * kernel.roofline->least()},
+                        {"arithmetic_ms", 1e3 * kernel.roofline->arithmetic},
+                        {"special_functions_ms", 1e3 * kernel.roofline->transcendentals},
+                        {"memory_ms", 1e3 * kernel.roofline->memory}};
+  return json;
+}
+
+nlohmann::json to_json(const Explained& out) {
+  nlohmann::json json = {{"ok", true},
+                         {"algorithm", out.algorithm},
+                         {"schedule", out.schedule},
+                         {"target", out.options.target.name},
+                         {"dtype", name_of(out.options.dtype)},
+                         {"shape", out.options.sizes},
+                         {"flops", out.value.statistics.flops()},
+                         {"global_bytes", out.value.statistics.global_bytes()},
+                         {"scratch_bytes", out.value.statistics.scratch_bytes()},
+                         {"scratch", nlohmann::json::object()},
+                         {"exact", out.value.statistics.exact},
+                         {"kernels", nlohmann::json::array()}};
+  for (const tile::TensorSize& tensor : out.value.statistics.tensors)
+    if (tensor.role == tile::Tensor::Role::scratch) json["scratch"][tensor.name] = tensor.bytes;
+  if (out.value.skipped) json["skipped_by_where"] = *out.value.skipped;
+  if (out.value.peak)
+    json["peak"] = {{"product", out.value.peak->product},
+                    {"flops", out.value.peak->flops},
+                    {"bytes_per_second", out.value.peak->bytes},
+                    {"special_functions_per_second", out.value.peak->transcendentals}};
+  for (const KernelUse& kernel : out.value.kernels) json["kernels"].push_back(kernel_json(kernel));
+  return json;
+}
+
+int run(const Words& words) {
+  const Explained out = compute(words);
+  write_output(words.json ? to_json(out).dump(2) + "\n" : to_text(out));
+  return kDone;
+}
+
+}  // namespace
+
+Command add_explain_command(CLI::App& program) {
+  const auto words = std::make_shared<Words>();
+  CLI::App* app = program.add_subcommand(
+      "explain", "What a schedule costs: memory of each tile, bytes, operations, and what binds. Needs no GPU.");
+  add_request_options(*app, words->request);
+  app->add_option("--target", words->target, "machine to count for, such as sm_90a; else the schedule's own");
+  app->add_flag("--json", words->json, "one JSON object on standard output");
+  return {app, [words] { return run(*words); }};
+}
+
+}  // namespace astatide::tools

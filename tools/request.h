@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/astatide.h"
+
+namespace CLI {
+class App;
+}
+
+namespace astatide::tools {
+
+/// What `run`, `emit` and `explain` have in common, as it stands on the command line.
+struct RequestWords {
+  std::string algorithm;
+  std::string schedule;
+  std::string dtype;
+  std::vector<std::string> shapes;
+};
+/// ALG, --schedule, --shape and --dtype.
+void add_request_options(CLI::App& command, RequestWords& words);
+
+/// "B=2,Hq=8" into `values`; a name given twice, a value that is no number or is under `least` are errors at `flag`.
+void parse_shape(const std::string& text, const Algorithm& algorithm, std::map<std::string, std::int64_t>& values);
+/// "scale=0.1"; the values are finite.
+void parse_scalars(const std::string& text, const Algorithm& algorithm, std::map<std::string, double>& values);
+/// f32, f16 or bf16.
+ScalarType parse_dtype(const std::string& text);
+/// A number without sign, for `flag`, from `least` to `most`.
+std::int64_t parse_number(const std::string& text, const std::string& flag, std::int64_t least, std::int64_t most);
+/// A target's facts; throws UserError with near names.
+Target parse_target(const std::string& name);
+
+/// The value of --shape, or the sizes of the algorithm's file for what it does not name. Throws UserError where an
+/// extent is left without a value.
+std::map<std::string, std::int64_t> sizes_of(const Algorithm& algorithm, const std::vector<std::string>& shapes);
+
+/// "did you mean X?", or what there is.
+std::vector<std::string> suggestion(const std::string& word, const std::vector<std::string>& known);
+
+}  // namespace astatide::tools

@@ -1,0 +1,133 @@
+#include "tools/run_check.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "api/shapes.h"
+#include "compiler/algorithm/evaluate.h"
+
+namespace astatide::tools {
+namespace {
+
+/// Absolute limits of the numerics contract, for values of order 1.
+double absolute_limit(ScalarType type) {
+  switch (type) {
+    case ScalarType::f16:
+      return 2e-3;
+    case ScalarType::bf16:
+      return 1.6e-2;
+    default:
+      return 1e-5;
+  }
+}
+
+double rounded(double value, ScalarType type) {
+  std::byte bytes[8] = {};
+  runtime::store_element(type, bytes, value);
+  return runtime::load_element(type, bytes);
+}
+
+double largest_magnitude(const std::vector<double>& values) {
+  double largest = 0;
+  for (const double value : values)
+    if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
+  return largest;
+}
+
+/// Inputs that an output reads other than through an exponential or a maximum, roughly: all of them bound its scale.
+double largest_input(const Arguments& arguments) {
+  double largest = 0;
+  for (const auto& [name, tensor] : arguments.inputs) largest = std::max(largest, largest_magnitude(tensor.values));
+  return largest;
+}
+
+OutputCheck compare(const std::string& name, const runtime::HostTensor& output, const DoubleTensor& oracle,
+                    const DoubleTensor& plain, ScalarType narrowest, double input_scale) {
+  OutputCheck check;
+  check.name = name;
+  const std::vector<double> values = runtime::to_doubles(output);
+  for (std::size_t n = 0; n < values.size(); ++n) {
+    const double exact = oracle.values[n];
+    if (!std::isfinite(exact)) {
+      const bool same = std::isnan(exact) ? std::isnan(values[n]) : values[n] == exact;
+      if (!same) ++check.wrong_nonfinite;
+      continue;
+    }
+    if (!std::isfinite(values[n])) {
+      // Too large for the output's type is no fault of the kernel.
+      if (values[n] != rounded(exact, output.dtype)) ++check.wrong_nonfinite;
+      continue;
+    }
+    check.max_abs_error = std::max(check.max_abs_error, std::fabs(values[n] - exact));
+    const double simple = rounded(plain.values[n], output.dtype);
+    if (std::isfinite(simple)) check.plain_error = std::max(check.plain_error, std::fabs(simple - exact));
+  }
+  const double largest = largest_magnitude(oracle.values);
+  // 1e-6 and the absolute limits hold for values of order 1; a type's spacing grows with them.
+  const double scale = std::max(1.0, largest);
+  check.relative_error = largest > 0 ? check.max_abs_error / largest : 0;
+  check.limit =
+      std::min(2 * check.plain_error + 1e-6 * scale, absolute_limit(narrowest) * std::max(scale, input_scale));
+  return check;
+}
+
+/// Elements of all definitions and the operations that the evaluator spends on them.
+struct Work {
+  double elements = 0;
+  double operations = 0;
+};
+
+Work work_of(const Algorithm& algorithm, const Extents& extents) {
+  Diagnostics ignored;  // a checked algorithm has none
+  const std::map<std::string, Expr> axes = infer_axis_extents(algorithm, ignored);
+  const auto size_of = [&](const std::string& axis) {
+    const auto found = axes.find(axis);
+    return found == axes.end()
+               ? 1.0
+               : static_cast<double>(std::max<std::int64_t>(1, evaluate_integer(found->second, extents)));
+  };
+  Work work;
+  for (const Func& func : algorithm.define) {
+    double elements = 1;
+    for (const std::string& index : func.indices) elements *= size_of(index);
+    double each = 1;
+    visit(func.value, [&](const Expr& e) {
+      if (const auto* reduction = e.as<Reduce>()) each += size_of(reduction->axis) * reduction->body[0].tree_size();
+    });
+    work.elements += elements;
+    work.operations += elements * each;
+  }
+  return work;
+}
+
+}  // namespace
+
+double estimate_check_seconds(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents) {
+  // Measured on one core of 2020: the evaluator does some 2e8 of these a second, in both precisions together.
+  return work_of(algorithm, extents).operations / 2e8;
+}
+
+std::vector<OutputCheck> check_outputs(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
+                                       const std::map<std::string, double>& scalars, const HostTensors& inputs,
+                                       const HostTensors& outputs) {
+  const double bytes = 2 * 9 * work_of(algorithm, extents).elements;
+  require_memory(bytes < 9e18 ? static_cast<std::int64_t>(bytes) : INT64_MAX, "the definitions in double precision");
+  Arguments arguments;
+  arguments.extents = extents;
+  arguments.scalars = scalars;
+  ScalarType narrowest = ScalarType::f32;
+  for (const auto& [name, tensor] : inputs) {
+    arguments.inputs[name] = {tensor.shape, runtime::to_doubles(tensor)};
+    if (is_floating(tensor.dtype) && absolute_limit(tensor.dtype) > absolute_limit(narrowest)) narrowest = tensor.dtype;
+  }
+  // The kernel is given its scalars in f32, so the oracle is too.
+  for (auto& [name, value] : arguments.scalars) value = static_cast<float>(value);
+  const auto oracle = evaluate(algorithm, arguments);
+  const auto plain = evaluate(algorithm, arguments, Precision::f32);
+  std::vector<OutputCheck> checks;
+  for (const auto& [name, output] : outputs)
+    checks.push_back(compare(name, output, oracle.at(name), plain.at(name), narrowest, largest_input(arguments)));
+  return checks;
+}
+
+}  // namespace astatide::tools

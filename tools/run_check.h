@@ -1,0 +1,34 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tools/run_data.h"
+
+namespace astatide::tools {
+
+/// How far an output is from the double-precision evaluator on the same, rounded inputs, as the numerics contract
+/// measures it.
+struct OutputCheck {
+  std::string name;
+  double max_abs_error = 0;
+  double relative_error = 0;  // of the largest finite magnitude that the evaluator gives
+  double limit = 0;           // of max_abs_error
+  double plain_error = 0;     // of a plain evaluation in f32
+  /// Elements that are infinite or NaN where the evaluator's are not the same.
+  std::int64_t wrong_nonfinite = 0;
+
+  bool ok() const { return wrong_nonfinite == 0 && max_abs_error <= limit; }
+};
+
+/// Seconds that check_outputs takes on this machine, roughly.
+double estimate_check_seconds(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents);
+
+/// Compares each output with the oracle. Throws MachineError where the oracle's tensors don't fit this machine's
+/// memory.
+std::vector<OutputCheck> check_outputs(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
+                                       const std::map<std::string, double>& scalars, const HostTensors& inputs,
+                                       const HostTensors& outputs);
+
+}  // namespace astatide::tools

@@ -1,0 +1,249 @@
+#include "tools/run_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <numbers>
+
+#include "compiler/algorithm/names.h"
+#include "runtime/tensor_file.h"
+#include "tools/request.h"
+
+namespace astatide::tools {
+namespace {
+
+std::vector<std::string> input_names(const Algorithm& algorithm) {
+  std::vector<std::string> names;
+  for (const Input& input : algorithm.inputs) names.push_back(input.name);
+  return names;
+}
+
+void add_input(HostTensors& inputs, const FileWord& file, const std::string& name, runtime::HostTensor tensor) {
+  if (!inputs.try_emplace(name, std::move(tensor)).second)
+    throw UserError({file.flag, 0, 0, {}}, fmt::format("{} comes twice, again from {}", name, file.path));
+}
+
+/// NAME=FILE.safetensors: the tensor of this name, or the only one.
+runtime::HostTensor choose_tensor(const FileWord& file, runtime::SafetensorsFile content) {
+  std::vector<std::string> names;
+  for (runtime::NamedTensor& named : content.tensors) {
+    if (named.name == file.tensor) return std::move(named.tensor);
+    names.push_back(named.name);
+  }
+  if (content.tensors.size() == 1) return std::move(content.tensors[0].tensor);
+  throw UserError({file.flag, 0, 0, {}}, fmt::format("{} has no tensor {}", file.path, file.tensor),
+                  suggestion(file.tensor, names));
+}
+
+/// Normal numbers by Box and Muller from splitmix64: the same on every machine, which std::normal_distribution does not
+/// promise. Each tensor has its own stream.
+class NormalNumbers {
+ public:
+  NormalNumbers(std::uint64_t seed, const std::string& name) : state_(seed) {
+    for (const char letter : name) state_ = next() ^ static_cast<unsigned char>(letter);
+  }
+
+  std::uint64_t next() {
+    std::uint64_t z = state_ += 0x9e3779b97f4a7c15ULL;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+    return z ^ (z >> 31);
+  }
+  double normal() {
+    if (has_spare_) {
+      has_spare_ = false;
+      return spare_;
+    }
+    const double radius = std::sqrt(-2 * std::log(1 - uniform()));
+    const double angle = 2 * std::numbers::pi * uniform();
+    spare_ = radius * std::sin(angle);
+    has_spare_ = true;
+    return radius * std::cos(angle);
+  }
+
+ private:
+  double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
+
+  std::uint64_t state_;
+  double spare_ = 0;
+  bool has_spare_ = false;
+};
+
+void fill_random(runtime::HostTensor& tensor, const std::string& name, std::uint64_t seed) {
+  NormalNumbers numbers(seed, name);
+  const bool is_flag = tensor.dtype == ScalarType::boolean || tensor.dtype == ScalarType::u8;
+  if (!is_flag && !is_floating(tensor.dtype))
+    throw UserError({"--input", 0, 0, {}},
+                    fmt::format("{} is {}, and random indices mean nothing", name, name_of(tensor.dtype)),
+                    {fmt::format("give it: --input {}=FILE.npy", name)});
+  runtime::for_each_element(tensor, [&](std::byte* address) {
+    runtime::store_element(tensor.dtype, address,
+                           is_flag ? static_cast<double>(numbers.next() >> 63) : numbers.normal());
+  });
+}
+
+runtime::HostTensor allocate(const Executable& executable, const std::string& name,
+                             const std::map<std::string, std::int64_t>& extents) {
+  const TensorView wanted = describe_tensor(executable, name, extents);
+  return runtime::zeros(wanted.dtype, wanted.shape);
+}
+
+}  // namespace
+
+TensorView view_of(const runtime::HostTensor& tensor) {
+  return {tensor.data ? tensor.origin() : nullptr, tensor.dtype, tensor.shape, tensor.strides};
+}
+
+std::vector<FileWord> parse_file_words(const std::string& flag, const std::vector<std::string>& words,
+                                       const std::vector<std::string>& known) {
+  std::vector<FileWord> files;
+  for (const std::string& word : words) {
+    FileWord file{flag, "", word};
+    const std::size_t equals = word.find('=');
+    // Paths may hold an equals sign; a name holds letters, digits and underscores.
+    if (equals != std::string::npos && problem_with_name(word.substr(0, equals)).empty()) {
+      file.tensor = word.substr(0, equals);
+      file.path = word.substr(equals + 1);
+      if (std::find(known.begin(), known.end(), file.tensor) == known.end())
+        throw UserError({flag, 0, 0, {}}, fmt::format("no tensor {}", file.tensor), suggestion(file.tensor, known));
+    }
+    if (!file.is_safetensors() && !file.path.ends_with(".npy"))
+      throw UserError({flag, 0, 0, {}},
+                      fmt::format("'{}' ends neither in .npy nor in .safetensors", quoted(file.path)));
+    if (!file.is_safetensors() && file.tensor.empty())
+      throw UserError({flag, 0, 0, {}}, fmt::format("'{}' holds one tensor and does not say which", quoted(file.path)),
+                      {fmt::format("write {}={}", known.empty() ? "NAME" : known.front(), quoted(file.path))});
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+HostTensors read_inputs(const Algorithm& algorithm, const std::vector<FileWord>& files,
+                        std::vector<std::string>& warnings) {
+  HostTensors inputs;
+  for (const FileWord& file : files) {
+    if (!file.is_safetensors()) {
+      add_input(inputs, file, file.tensor, runtime::read_npy(file.path));
+      continue;
+    }
+    runtime::SafetensorsFile content = runtime::read_safetensors(file.path);
+    if (!file.tensor.empty()) {
+      add_input(inputs, file, file.tensor, choose_tensor(file, std::move(content)));
+      continue;
+    }
+    std::vector<std::string> unused;
+    const std::size_t before = inputs.size();
+    for (runtime::NamedTensor& named : content.tensors) {
+      if (algorithm.find_input(named.name) != nullptr) {
+        add_input(inputs, file, named.name, std::move(named.tensor));
+      } else {
+        unused.push_back(quoted(named.name));
+      }
+    }
+    if (inputs.size() == before)
+      throw UserError({file.flag, 0, 0, {}}, fmt::format("{} holds no input of {}", file.path, algorithm.name),
+                      {fmt::format("inputs are {}; the file holds {}", fmt::join(input_names(algorithm), ", "),
+                                   fmt::join(unused, ", "))});
+    if (!unused.empty())
+      warnings.push_back(fmt::format("{} of {} are no inputs of {} and are not used", fmt::join(unused, ", "),
+                                     file.path, algorithm.name));
+  }
+  return inputs;
+}
+
+std::optional<ScalarType> common_type(const Algorithm& algorithm, const HostTensors& inputs) {
+  std::optional<ScalarType> common;
+  for (const auto& [name, tensor] : inputs) {
+    if (algorithm.find_input(name)->dtype) continue;
+    if (common && *common != tensor.dtype) return std::nullopt;
+    common = tensor.dtype;
+  }
+  const bool computes = common == ScalarType::f32 || common == ScalarType::f16 || common == ScalarType::bf16;
+  return computes ? common : std::nullopt;
+}
+
+std::map<std::string, std::int64_t> choose_extents(const Algorithm& algorithm, const HostTensors& inputs,
+                                                   const std::vector<std::string>& shapes) {
+  std::map<std::string, std::int64_t> extents;
+  for (const std::string& text : shapes) parse_shape(text, algorithm, extents);
+  std::map<std::string, TensorView> views;
+  for (const auto& [name, tensor] : inputs) views[name] = view_of(tensor);
+  Diagnostics errors;
+  for (const auto& [name, value] : extents_of(algorithm, views)) {
+    const auto [given, added] = extents.try_emplace(name, value);
+    if (!added && given->second != value)
+      errors.error({"--shape", 0, 0, {}}, fmt::format("{} is {}, in the files it is {}", name, given->second, value));
+  }
+  errors.throw_if_any();
+  for (const auto& [name, value] : algorithm.sizes) extents.try_emplace(name, value);
+  for (const Extent& extent : algorithm.extents)
+    if (!extents.contains(extent.name))
+      errors.error(
+          {"--shape", 0, 0, {}}, fmt::format("nothing says how large {} is", extent.name),
+          {fmt::format("no file, no --shape {0}=N and no `sizes` of {1} names it", extent.name, algorithm.name)});
+  errors.throw_if_any();
+  return extents;
+}
+
+HostTensors prepare_inputs(const Executable& executable, const HostTensors& files,
+                           const std::map<std::string, std::int64_t>& extents, std::uint64_t seed) {
+  HostTensors inputs;
+  for (const Input& input : executable.algorithm().inputs) {
+    const auto file = files.find(input.name);
+    if (file == files.end()) {
+      runtime::HostTensor tensor = allocate(executable, input.name, extents);
+      fill_random(tensor, input.name, seed);
+      inputs.emplace(input.name, std::move(tensor));
+    } else {
+      const ScalarType wanted = describe_tensor(executable, input.name, extents).dtype;
+      if (is_floating(wanted) != is_floating(file->second.dtype))
+        throw UserError({"--input", 0, 0, {}}, fmt::format("{} is {} in the file, the algorithm wants {}", input.name,
+                                                           name_of(file->second.dtype), name_of(wanted)));
+      // A tensor of the right type keeps its strides: the kernels take any.
+      inputs.emplace(input.name,
+                     file->second.dtype == wanted ? file->second : runtime::dense_copy(file->second, wanted));
+    }
+  }
+  return inputs;
+}
+
+HostTensors prepare_outputs(const Executable& executable, const std::map<std::string, std::int64_t>& extents) {
+  HostTensors outputs;
+  for (const std::string& name : executable.algorithm().outputs) {
+    runtime::HostTensor tensor = allocate(executable, name, extents);
+    std::memset(tensor.data->data(), 0xff, tensor.data->size());
+    outputs.emplace(name, std::move(tensor));
+  }
+  return outputs;
+}
+
+void write_outputs(const std::vector<FileWord>& files, const HostTensors& outputs) {
+  for (const FileWord& file : files) {
+    if (!file.is_safetensors()) {
+      runtime::write_npy(file.path, outputs.at(file.tensor));
+      continue;
+    }
+    runtime::SafetensorsFile content;
+    for (const auto& [name, tensor] : outputs)
+      if (file.tensor.empty() || file.tensor == name) content.tensors.push_back({name, tensor});
+    runtime::write_safetensors(file.path, content);
+  }
+}
+
+void require_memory(std::int64_t bytes, const std::string& what) {
+  std::ifstream file("/proc/meminfo");
+  std::string key, unit;
+  std::int64_t kib = 0;
+  while (file >> key >> kib) {
+    std::getline(file, unit);
+    if (key != "MemAvailable:") continue;
+    if (bytes / 1024 > kib)
+      throw MachineError(fmt::format("{} need {} bytes of memory, {} are left", what, bytes, kib * 1024));
+    return;
+  }
+}
+
+}  // namespace astatide::tools

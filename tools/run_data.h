@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/astatide.h"
+#include "runtime/host_tensor.h"
+
+namespace astatide::tools {
+
+using HostTensors = std::map<std::string, runtime::HostTensor>;
+
+/// What the words of --input and --output say: a tensor's name, or none for all, and a file.
+struct FileWord {
+  std::string flag;
+  std::string tensor;
+  std::string path;
+  bool is_safetensors() const { return path.ends_with(".safetensors"); }
+};
+/// "Q=q.npy", "Q=layer.safetensors", "all.safetensors". Throws UserError where the extension is another, or an .npy
+/// file has no name before it.
+std::vector<FileWord> parse_file_words(const std::string& flag, const std::vector<std::string>& words,
+                                       const std::vector<std::string>& known);
+
+/// Inputs from files, as they are there. A tensor of a file that is no input gives a warning.
+HostTensors read_inputs(const Algorithm& algorithm, const std::vector<FileWord>& files,
+                        std::vector<std::string>& warnings);
+/// The type that the files agree on, or none.
+std::optional<ScalarType> common_type(const Algorithm& algorithm, const HostTensors& inputs);
+
+/// Extents from the files' shapes, then --shape, then the algorithm's own sizes. Throws UserError where files and
+/// --shape disagree, or nothing gives an extent.
+std::map<std::string, std::int64_t> choose_extents(const Algorithm& algorithm, const HostTensors& inputs,
+                                                   const std::vector<std::string>& shapes);
+
+/// The inputs that the executable takes: those of `files` in its types, the others normally distributed. Booleans are 0
+/// or 1 at random; other integers have no sensible random value, so a missing one is a UserError. Equal seeds give
+/// equal values on every machine.
+HostTensors prepare_inputs(const Executable& executable, const HostTensors& files,
+                           const std::map<std::string, std::int64_t>& extents, std::uint64_t seed);
+/// Outputs filled with NaN (all bits set), so that an element that nothing writes is seen.
+HostTensors prepare_outputs(const Executable& executable, const std::map<std::string, std::int64_t>& extents);
+
+void write_outputs(const std::vector<FileWord>& files, const HostTensors& outputs);
+
+/// Throws MachineError when the machine has not this much memory left.
+void require_memory(std::int64_t bytes, const std::string& what);
+
+TensorView view_of(const runtime::HostTensor& tensor);
+
+}  // namespace astatide::tools
