@@ -5,10 +5,11 @@
 
 namespace astatide {
 
-/// Splits each innermost loop over tiles of an axis by the predicates and limits of the maps inside into its empty, full and partial
-/// tiles: empty ones are not run, full ones test nothing. The bounds come from interval analysis of the predicates over the other coordinates of a
-/// tile, so they hold for all lengths at run time and need no mask in memory. A predicate that is not affine in the axis stays tested in all
-/// tiles that the others leave. Runs before stage_tiles: staged copies are made for the split loops.
+/// Splits each innermost loop over tiles of an axis by the predicates and limits of the maps inside into its empty,
+/// full and partial tiles: empty ones are not run, full ones test nothing. The bounds come from interval analysis of
+/// the predicates over the other coordinates of a tile, so they hold for all lengths at run time and need no mask in
+/// memory. A predicate that is not affine in the axis stays tested in all tiles that the others leave. Runs before
+/// stage_tiles: staged copies are made for the split loops.
 tile::Program split_masked_loops(const tile::Program& program, const Target& target);
 
 }  // namespace astatide

@@ -88,9 +88,10 @@ class Stager {
         for (tile::Operand* operand : {&mma->lhs, &mma->rhs}) {
           const auto* view = std::get_if<View>(operand);
           if (!view || view->tensor != staging.tensor) continue;
-          const auto same = std::find_if(found.begin(), found.end(), [&](const Staged& s) { return s.view == *view; });
-          if (same == found.end()) found.push_back({*view, declare(*view, *mma, staging, ring, found.size())});
-          *operand = same == found.end() ? found.back().tile : same->tile;
+          auto same = std::find_if(found.begin(), found.end(), [&](const Staged& s) { return s.view == *view; });
+          if (same == found.end())
+            same = found.insert(found.end(), {*view, declare(*view, *mma, staging, ring, found.size())});
+          *operand = same->tile;
         }
       }
       return inner;

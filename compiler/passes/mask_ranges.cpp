@@ -1,0 +1,188 @@
+#include "compiler/passes/mask_ranges.h"
+
+#include <cmath>
+
+#include "compiler/tile/bounds.h"
+
+namespace astatide {
+namespace {
+
+using tile::Bounds;
+
+bool is_integer_expression(const Expr& e, const tile::Kernel& kernel) {
+  bool integer = true;
+  visit(e, [&](const Expr& node) {
+    if (const auto* v = node.as<Variable>()) integer = integer && !kernel.find(v->name);
+    if (node.as<Number>() || node.as<Read>() || node.as<Reduce>()) integer = false;
+    if (const auto* c = node.as<Call>()) {
+      switch (c->op) {
+        case Op::add:
+        case Op::sub:
+        case Op::mul:
+        case Op::neg:
+        case Op::floor_div:
+        case Op::mod:
+        case Op::min:
+        case Op::max:
+          break;
+        default:
+          integer = false;
+      }
+    }
+  });
+  return integer;
+}
+
+/// The predicates of a conjunction, with negations of comparisons resolved.
+void split_conjunction(const Expr& e, std::vector<Expr>& out) {
+  if (e.is_call(Op::logical_and)) {
+    for (const Expr& part : e.as<Call>()->args) split_conjunction(part, out);
+    return;
+  }
+  if (e.is_call(Op::logical_not)) {
+    const Expr& inner = e.as<Call>()->args[0];
+    if (const auto* c = inner.as<Call>()) {
+      const auto negated = [&](Op op) { out.push_back(call(op, c->args)); };
+      switch (c->op) {
+        case Op::lt:
+          return negated(Op::ge);
+        case Op::le:
+          return negated(Op::gt);
+        case Op::gt:
+          return negated(Op::le);
+        case Op::ge:
+          return negated(Op::lt);
+        case Op::logical_or:
+          for (const Expr& part : c->args) split_conjunction(call(Op::logical_not, {part}), out);
+          return;
+        default:
+          break;
+      }
+    }
+  }
+  out.push_back(e);
+}
+
+/// Inequalities e <= 0 that together equal the predicate; nothing where it is no comparison of sums of integers.
+std::vector<Expr> as_inequalities(const Expr& predicate, const tile::Kernel& kernel) {
+  const auto* c = predicate.as<Call>();
+  if (!c || c->args.size() != 2) return {};
+  const Expr &a = c->args[0], &b = c->args[1];
+  if (!is_integer_expression(a, kernel) || !is_integer_expression(b, kernel)) return {};
+  switch (c->op) {
+    case Op::le:
+      return {a - b};
+    case Op::lt:
+      return {a - b + Expr(1)};
+    case Op::ge:
+      return {b - a};
+    case Op::gt:
+      return {b - a + Expr(1)};
+    case Op::eq:
+      return {a - b, b - a};
+    default:
+      return {};
+  }
+}
+
+class Analysis {
+ public:
+  Analysis(const tile::Map& map, const tile::Mem& tile, const tile::For& loop, const tile::Kernel& kernel)
+      : map_(map), tile_(tile), loop_(loop), kernel_(kernel) {
+    for (const tile::Coordinate& coordinate : map.at) {
+      const auto origin = tile::linear_in(coordinate.origin, loop.var);
+      if (origin && origin->factor > 0 && !axis_) {
+        axis_ = &coordinate;
+        step_ = origin->factor;
+        offset_ = origin->rest;
+      } else {
+        ranges_[coordinate.axis] = {coordinate.origin,
+                                    tile::collect_terms(coordinate.origin + Expr(tile.extent_of(coordinate.axis) - 1))};
+      }
+    }
+  }
+
+  MaskRange run() {
+    std::vector<Expr> predicates;
+    for (const Expr& predicate : map_.where_predicates) split_conjunction(predicate, predicates);
+    for (const Expr& predicate : predicates)
+      if (!add(predicate, true)) range_.residual.push_back(predicate);
+    for (const tile::Coordinate& coordinate : map_.at) {
+      if (!coordinate.limit || &coordinate != axis_) continue;
+      // The loop's own end keeps every tile that has an element.
+      const bool ends_there = offset_.is_constant(0) && loop_.end == ceil_div(*coordinate.limit, Expr(step_));
+      if (add(less(variable(coordinate.axis), *coordinate.limit), !ends_there))
+        range_.whole_axes.push_back(coordinate.axis);
+    }
+    return range_;
+  }
+
+ private:
+  /// False where the predicate does not bound the loop's axis; nothing is added then.
+  bool add(const Expr& predicate, bool bounds_any) {
+    if (!axis_) return false;
+    const std::vector<Expr> inequalities = as_inequalities(predicate, kernel_);
+    struct Bound {
+      std::int64_t factor;
+      Bounds rest;
+    };
+    std::vector<Bound> bounds;
+    for (const Expr& inequality : inequalities) {
+      const auto form = tile::linear_in(inequality, axis_->axis);
+      if (!form || form->factor == 0) return false;
+      const auto rest = tile::bounds_of(form->rest, ranges_);
+      if (!rest || free_variables(rest->low).contains(loop_.var) || free_variables(rest->high).contains(loop_.var))
+        return false;
+      bounds.push_back({form->factor, *rest});
+    }
+    for (const Bound& bound : bounds) {
+      // factor * x + rest <= 0. Some element: with the least rest; every element: with the greatest.
+      if (bound.factor > 0) {
+        if (bounds_any) range_.any_end.push_back(end(last(bound.rest.low, bound.factor), 0));
+        range_.full_end.push_back(end(last(bound.rest.high, bound.factor), extent() - 1));
+      } else {
+        if (bounds_any) range_.any_begin.push_back(begin(first(bound.rest.low, -bound.factor), extent() - 1));
+        range_.full_begin.push_back(begin(first(bound.rest.high, -bound.factor), 0));
+      }
+    }
+    return !bounds.empty();
+  }
+
+  /// The last x with factor * x + rest <= 0.
+  static Expr last(const Expr& rest, std::int64_t factor) {
+    const Expr value = tile::collect_terms(-rest);
+    return factor == 1 ? value : floor_div(value, Expr(factor));
+  }
+  /// The first x with -factor * x + rest <= 0.
+  static Expr first(const Expr& rest, std::int64_t factor) {
+    const Expr value = tile::collect_terms(rest);
+    return factor == 1 ? value : ceil_div(value, Expr(factor));
+  }
+  /// One past the last iteration whose element at `inner` is at most x.
+  Expr end(const Expr& x, int inner) const {
+    return floor_div(tile::collect_terms(x - offset_ - Expr(inner) + Expr(step_)), Expr(step_));
+  }
+  /// The first iteration whose element at `inner` is at least x.
+  Expr begin(const Expr& x, int inner) const {
+    return floor_div(tile::collect_terms(x - offset_ - Expr(inner) + Expr(step_ - 1)), Expr(step_));
+  }
+  int extent() const { return tile_.extent_of(axis_->axis); }
+
+  const tile::Map& map_;
+  const tile::Mem& tile_;
+  const tile::For& loop_;
+  const tile::Kernel& kernel_;
+  const tile::Coordinate* axis_ = nullptr;
+  std::int64_t step_ = 1;
+  Expr offset_;
+  std::map<std::string, Bounds> ranges_;
+  MaskRange range_;
+};
+
+}  // namespace
+
+MaskRange mask_range(const tile::Map& map, const tile::Mem& tile, const tile::For& loop, const tile::Kernel& kernel) {
+  return Analysis(map, tile, loop, kernel).run();
+}
+
+}  // namespace astatide

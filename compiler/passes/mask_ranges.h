@@ -1,0 +1,24 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/tile/ir.h"
+
+namespace astatide {
+
+/// Which iterations of a loop over tiles see some element, and which see all, as far as interval analysis tells.
+struct MaskRange {
+  // Each a lower or upper bound of the loop variable, exclusive at the end; the tightest of each list holds.
+  std::vector<Expr> any_begin, any_end, full_begin, full_end;
+  /// Predicates that the full iterations still must test: they say nothing about the loop's axis, or not affinely.
+  std::vector<Expr> residual;
+  /// Axes whose limit full iterations need not test.
+  std::vector<std::string> whole_axes;
+};
+
+/// The range of a masked map inside `loop`. `tile` is what the map writes.
+MaskRange mask_range(const tile::Map& map, const tile::Mem& tile, const tile::For& loop, const tile::Kernel& kernel);
+
+}  // namespace astatide

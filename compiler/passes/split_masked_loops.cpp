@@ -1,0 +1,257 @@
+#include "compiler/passes/split_masked_loops.h"
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/passes/mask_ranges.h"
+#include "compiler/rewrite/fresh_names.h"
+#include "compiler/tile/bounds.h"
+
+namespace astatide {
+namespace {
+
+using tile::Block;
+using tile::Copy;
+using tile::For;
+using tile::Kernel;
+using tile::Map;
+using tile::Stmt;
+using tile::Strip;
+using tile::View;
+
+bool contains(const std::vector<std::string>& list, const std::string& name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+/// The largest (smallest) of a list, or nothing.
+std::optional<Expr> extreme(const std::vector<Expr>& list, Op op) {
+  std::optional<Expr> out;
+  for (const Expr& e : list)
+    if (!out)
+      out = e;
+    else if (!(*out == e))
+      out = call(op, {*out, e});
+  return out;
+}
+
+/// What the masked maps of a loop's body say together.
+struct LoopRange {
+  std::optional<Expr> any_begin, any_end;    // of the iterations that some map sees an element in
+  std::optional<Expr> full_begin, full_end;  // of those in which every map sees all
+  bool masked = false;
+};
+
+std::set<std::string> names_of(const tile::Program& program, const Kernel& kernel) {
+  std::set<std::string> names(program.extents.begin(), program.extents.end());
+  names.insert(program.scalars.begin(), program.scalars.end());
+  for (const tile::Tensor& tensor : program.tensors) names.insert(tensor.name);
+  for (const tile::TileAxis& axis : kernel.tiles) names.insert(axis.var);
+  for (const tile::Mem& mem : kernel.mems) {
+    names.insert(mem.name);
+    for (const tile::Dim& dim : mem.dims) names.insert(dim.axis);
+  }
+  tile::walk(kernel.body, [&](const Stmt& stmt) {
+    if (const auto* loop = std::get_if<For>(&stmt.node)) names.insert(loop->var);
+    if (const auto* let = std::get_if<tile::Let>(&stmt.node)) names.insert(let->name);
+    if (const auto* vote = std::get_if<tile::Vote>(&stmt.node)) names.insert(vote->flag);
+  });
+  return names;
+}
+
+class Splitter {
+ public:
+  Splitter(const tile::Program& program, Kernel& kernel) : kernel_(kernel), names_(names_of(program, kernel)) {}
+
+  void run() {
+    kernel_.body = tile::transform_blocks(kernel_.body, [this](Block block) {
+      Block out;
+      for (Stmt& stmt : block) {
+        const auto* loop = std::get_if<For>(&stmt.node);
+        if (loop && loop->kind == For::Kind::serial && is_innermost(*loop))
+          split(*loop, out);
+        else
+          out.push_back(std::move(stmt));
+      }
+      return out;
+    });
+  }
+
+ private:
+  static bool is_innermost(const For& loop) {
+    bool nested = false;
+    tile::walk(loop.body, [&](const Stmt& stmt) { nested = nested || std::get_if<For>(&stmt.node); });
+    return !nested;
+  }
+
+  LoopRange range_of(const For& loop) const {
+    LoopRange out;
+    std::vector<Expr> full_begins, full_ends, any_begins, any_ends;
+    bool begins_everywhere = false, ends_everywhere = false;
+    tile::walk(loop.body, [&](const Stmt& stmt) {
+      const auto* map = std::get_if<Map>(&stmt.node);
+      if (!map || !map->absent) return;
+      const MaskRange range = mask_range(*map, *kernel_.find(map->dst), loop, kernel_);
+      out.masked = true;
+      full_begins.insert(full_begins.end(), range.full_begin.begin(), range.full_begin.end());
+      full_ends.insert(full_ends.end(), range.full_end.begin(), range.full_end.end());
+      const auto begin = extreme(range.any_begin, Op::max), end = extreme(range.any_end, Op::min);
+      if (begin) any_begins.push_back(*begin);
+      if (end) any_ends.push_back(*end);
+      begins_everywhere = begins_everywhere || !begin;
+      ends_everywhere = ends_everywhere || !end;
+    });
+    // Several maps: an iteration is empty only if all are.
+    if (!begins_everywhere) out.any_begin = extreme(any_begins, Op::min);
+    if (!ends_everywhere) out.any_end = extreme(any_ends, Op::max);
+    out.full_begin = extreme(full_begins, Op::max);
+    out.full_end = extreme(full_ends, Op::min);
+    return out;
+  }
+
+  /// Leaving out an iteration without elements changes nothing: what the body carries from one to the next are
+  /// reductions, and a view that it stores it has loaded (state in memory). Strips are allowed, their readers follow
+  /// the range.
+  static bool can_skip(const For& loop) {
+    std::vector<View> loaded;
+    bool skip = true;
+    tile::walk(loop.body, [&](const Stmt& stmt) {
+      const auto* copy = std::get_if<Copy>(&stmt.node);
+      if (!copy) return;
+      if (const auto* from = std::get_if<View>(&copy->src)) loaded.push_back(*from);
+      if (const auto* to = std::get_if<View>(&copy->dst))
+        skip = skip && std::any_of(loaded.begin(), loaded.end(), [&](const View& view) {
+                 return view.tensor == to->tensor && view.indices == to->indices;
+               });
+    });
+    return skip;
+  }
+
+  static std::set<std::string> strips(const For& loop, bool written) {
+    std::set<std::string> out;
+    tile::walk(loop.body, [&](const Stmt& stmt) {
+      const auto* copy = std::get_if<Copy>(&stmt.node);
+      if (!copy) return;
+      if (const auto* strip = std::get_if<Strip>(written ? &copy->dst : &copy->src)) out.insert(strip->tile);
+    });
+    return out;
+  }
+
+  Expr let(Block& out, const std::string& base, const Expr& value) {
+    if (value.as<Variable>() || value.as<Integer>()) return value;
+    const std::string name = names_.fresh(base);
+    out.push_back({tile::Let{name, value}});
+    return variable(name);
+  }
+
+  void split(const For& loop, Block& out) {
+    LoopRange range = range_of(loop);
+    const bool skip = can_skip(loop);
+    Expr begin = loop.begin, end = loop.end;
+    if (range.masked && skip) {
+      if (range.any_end) end = let(out, loop.var + "_end", max(loop.begin, min(loop.end, *range.any_end)));
+      if (range.any_begin) begin = let(out, loop.var + "_begin", min(max(loop.begin, *range.any_begin), end));
+    }
+    if (!range.masked && skip) follow_strips(loop, begin, end);
+    for (const std::string& strip : strips(loop, true)) written_[strip] = {loop.end, begin, end};
+
+    if (!range.full_begin && !range.full_end) return add_part(out, loop, begin, end, loop.body, loop.note);
+    Expr full_begin = begin, full_end = end;
+    if (range.full_begin) full_begin = let(out, loop.var + "_full", min(max(begin, *range.full_begin), end));
+    if (range.full_end) full_end = let(out, loop.var + "_full_end", max(full_begin, min(end, *range.full_end)));
+    Block parts;
+    if (range.full_begin) add_part(parts, loop, begin, full_begin, loop.body, "partial");
+    add_part(parts, loop, full_begin, full_end, full_body(loop), "full");
+    if (range.full_end) add_part(parts, loop, full_end, end, loop.body, "partial");
+    if (loop.descending) std::reverse(parts.begin(), parts.end());
+    for (Stmt& part : parts) out.push_back(std::move(part));
+  }
+
+  /// Outside the range of the loop that wrote a strip its elements are absent: readers leave them out too.
+  void follow_strips(const For& loop, Expr& begin, Expr& end) const {
+    for (const std::string& strip : strips(loop, false)) {
+      const auto found = written_.find(strip);
+      if (found == written_.end() || !(found->second.loop_end == loop.end)) continue;
+      begin = found->second.begin;
+      end = found->second.end;
+    }
+  }
+
+  static void add_part(Block& out, const For& loop, const Expr& begin, const Expr& end, Block body,
+                       const std::string& note) {
+    For part = loop;
+    part.begin = begin;
+    part.end = end;
+    part.body = std::move(body);
+    part.note = note;
+    out.push_back({std::move(part)});
+  }
+
+  /// The body where every element is visible.
+  Block full_body(const For& loop) const {
+    std::vector<std::string> whole;
+    bool first = true;
+    tile::walk(loop.body, [&](const Stmt& stmt) {
+      const auto* map = std::get_if<Map>(&stmt.node);
+      if (!map || !map->absent) return;
+      const MaskRange range = mask_range(*map, *kernel_.find(map->dst), loop, kernel_);
+      // An operand's limit may go where every masked map's has gone.
+      if (first) whole = range.whole_axes;
+      std::erase_if(whole, [&](const std::string& axis) { return !contains(range.whole_axes, axis); });
+      first = false;
+    });
+    const auto unlimited = [&](View view) {
+      for (tile::Coordinate& coordinate : view.at)
+        if (contains(whole, coordinate.axis)) coordinate.limit.reset();
+      return view;
+    };
+    return tile::transform_blocks(loop.body, [&](Block block) {
+      Block out;
+      for (Stmt& stmt : block) {
+        if (auto* map = std::get_if<Map>(&stmt.node); map && map->absent) {
+          const MaskRange range = mask_range(*map, *kernel_.find(map->dst), loop, kernel_);
+          simplify(*map, range);
+          // What is left of a map that only masked its own tile.
+          if (!map->absent && map->value == variable(map->dst)) continue;
+        } else if (auto* copy = std::get_if<Copy>(&stmt.node)) {
+          if (const auto* view = std::get_if<View>(&copy->src)) copy->src = unlimited(*view);
+        } else if (auto* mma = std::get_if<tile::Mma>(&stmt.node)) {
+          for (tile::Operand* operand : {&mma->lhs, &mma->rhs})
+            if (const auto* view = std::get_if<View>(operand)) *operand = unlimited(*view);
+        }
+        out.push_back(std::move(stmt));
+      }
+      return out;
+    });
+  }
+
+  static void simplify(Map& map, const MaskRange& range) {
+    map.where_predicates = range.residual;
+    bool limited = false;
+    for (tile::Coordinate& coordinate : map.at) {
+      if (contains(range.whole_axes, coordinate.axis)) coordinate.limit.reset();
+      limited = limited || coordinate.limit;
+    }
+    if (map.where_predicates.empty() && !limited) map.absent.reset();
+    std::set<std::string> used = free_variables(map.value);
+    for (const Expr& predicate : map.where_predicates) used.merge(free_variables(predicate));
+    std::erase_if(map.at, [&](const tile::Coordinate& c) { return !c.limit && !used.contains(c.axis); });
+  }
+
+  struct Written {
+    Expr loop_end, begin, end;
+  };
+
+  Kernel& kernel_;
+  FreshNames names_;
+  std::map<std::string, Written> written_;
+};
+
+}  // namespace
+
+tile::Program split_masked_loops(const tile::Program& program, const Target&) {
+  tile::Program out = program;
+  for (Kernel& kernel : out.kernels) Splitter(program, kernel).run();
+  return out;
+}
+
+}  // namespace astatide

@@ -1,0 +1,149 @@
+#include "compiler/tile/bounds.h"
+
+#include <algorithm>
+
+namespace astatide::tile {
+namespace {
+
+/// A sum of integer multiples of expressions that are themselves no sums.
+struct Affine {
+  std::map<Expr, std::int64_t> terms;
+  std::int64_t constant = 0;
+
+  void add(const Affine& other, std::int64_t factor) {
+    for (const auto& [term, count] : other.terms)
+      if ((terms[term] += factor * count) == 0) terms.erase(term);
+    constant += factor * other.constant;
+  }
+};
+
+std::optional<std::int64_t> integer_of(const Expr& e) {
+  if (const auto* n = e.as<Integer>()) return n->value;
+  return std::nullopt;
+}
+
+// Products and sums of constants in a file are bounded by its parser; here they only must not overflow silently.
+constexpr std::int64_t kLargest = std::int64_t{1} << 40;
+
+Affine affine_of(const Expr& e) {
+  Affine out;
+  if (const auto n = integer_of(e)) {
+    out.constant = *n;
+    return out;
+  }
+  if (const auto* c = e.as<Call>()) {
+    if (c->op == Op::add || c->op == Op::sub) {
+      out = affine_of(c->args[0]);
+      out.add(affine_of(c->args[1]), c->op == Op::add ? 1 : -1);
+      return out;
+    }
+    if (c->op == Op::neg) {
+      out.add(affine_of(c->args[0]), -1);
+      return out;
+    }
+    if (c->op == Op::mul) {
+      for (int side = 0; side < 2; ++side)
+        if (const auto factor = integer_of(c->args[static_cast<std::size_t>(side)]);
+            factor && *factor<kLargest&& * factor> - kLargest) {
+          out.add(affine_of(c->args[static_cast<std::size_t>(1 - side)]), *factor);
+          return out;
+        }
+    }
+  }
+  out.terms[e] = 1;
+  return out;
+}
+
+Expr expression_of(const Affine& affine) {
+  std::optional<Expr> out;
+  // Terms with positive factors first, so that the text begins without a sign.
+  for (const bool positive : {true, false}) {
+    for (const auto& [term, factor] : affine.terms) {
+      if ((factor > 0) != positive) continue;
+      const std::int64_t size = factor > 0 ? factor : -factor;
+      const Expr scaled = size == 1 ? term : term * Expr(size);
+      if (!out)
+        out = positive ? scaled : -scaled;
+      else
+        out = positive ? *out + scaled : *out - scaled;
+    }
+  }
+  if (!out) return Expr(affine.constant);
+  if (affine.constant == 0) return *out;
+  return affine.constant > 0 ? *out + Expr(affine.constant) : *out - Expr(-affine.constant);
+}
+
+bool varies(const Expr& e, const std::map<std::string, Bounds>& ranges) {
+  const std::set<std::string> names = free_variables(e);
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return ranges.contains(name); });
+}
+
+std::optional<Bounds> bounds_of_call(const Call& c, const std::map<std::string, Bounds>& ranges) {
+  std::vector<Bounds> args;
+  for (const Expr& arg : c.args) {
+    const auto bounds = bounds_of(arg, ranges);
+    if (!bounds) return std::nullopt;
+    args.push_back(*bounds);
+  }
+  switch (c.op) {
+    case Op::min:
+      return Bounds{min(args[0].low, args[1].low), min(args[0].high, args[1].high)};
+    case Op::max:
+      return Bounds{max(args[0].low, args[1].low), max(args[0].high, args[1].high)};
+    case Op::floor_div: {
+      const auto divisor = integer_of(c.args[1]);
+      // By a name that does not vary the quotient is monotone too, but only a positive constant is known to be one.
+      if (!divisor || *divisor <= 0) return std::nullopt;
+      return Bounds{floor_div(args[0].low, c.args[1]), floor_div(args[0].high, c.args[1])};
+    }
+    case Op::mod: {
+      const auto divisor = integer_of(c.args[1]);
+      if (!divisor || *divisor <= 0) return std::nullopt;
+      return Bounds{Expr(0), Expr(*divisor - 1)};
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+Expr collect_terms(const Expr& e) { return expression_of(affine_of(e)); }
+
+std::optional<LinearForm> linear_in(const Expr& e, const std::string& name) {
+  const Affine affine = affine_of(e);
+  LinearForm out;
+  Affine rest;
+  rest.constant = affine.constant;
+  for (const auto& [term, factor] : affine.terms) {
+    if (term == variable(name)) {
+      out.factor = factor;
+    } else {
+      if (free_variables(term).contains(name)) return std::nullopt;
+      rest.terms[term] = factor;
+    }
+  }
+  out.rest = expression_of(rest);
+  return out;
+}
+
+std::optional<Bounds> bounds_of(const Expr& e, const std::map<std::string, Bounds>& ranges) {
+  if (!varies(e, ranges)) return Bounds{e, e};
+  const Affine affine = affine_of(e);
+  if (affine.terms.size() == 1 && affine.terms.begin()->first == e) {
+    if (const auto* name = e.as<Variable>()) return ranges.at(name->name);
+    if (const auto* c = e.as<Call>()) return bounds_of_call(*c, ranges);
+    return std::nullopt;
+  }
+  Affine low, high;
+  low.constant = high.constant = affine.constant;
+  for (const auto& [term, factor] : affine.terms) {
+    const auto bounds = bounds_of(term, ranges);
+    if (!bounds) return std::nullopt;
+    low.add(affine_of(factor > 0 ? bounds->low : bounds->high), factor);
+    high.add(affine_of(factor > 0 ? bounds->high : bounds->low), factor);
+  }
+  return Bounds{expression_of(low), expression_of(high)};
+}
+
+}  // namespace astatide::tile
