@@ -17,7 +17,6 @@ void KernelEmitter::emit_copy(const tile::Copy& copy) {
             copy.src, [&](const tile::TileName& src) { emit_tile_copy(dst, src); },
             [&](const tile::View& src) { emit_load(dst, src); },
             [&](const tile::Strip& src) { emit_from_strip(dst, src); });
-        advance_slot(dst, write_slots_);
       },
       [&](const tile::View& dst) {
         const auto* src = std::get_if<tile::TileName>(&copy.src);

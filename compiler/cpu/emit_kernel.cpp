@@ -19,6 +19,22 @@ KernelEmitter::KernelEmitter(llvm::Module& module, const tile::Program& program,
       math_(builder_, host_),
       storage_(plan_storage(kernel, host)) {}
 
+namespace {
+
+bool writes_tile(const tile::Stmt& stmt, const std::string& name) {
+  return match(
+      stmt.node, [&](const tile::Fill& s) { return s.dst == name; }, [&](const tile::Map& s) { return s.dst == name; },
+      [&](const tile::RowReduce& s) { return s.dst == name; }, [&](const tile::Mma& s) { return s.dst == name; },
+      [&](const tile::Copy& s) {
+        const auto* dst = std::get_if<tile::TileName>(&s.dst);
+        const auto* strip = std::get_if<tile::Strip>(&s.dst);
+        return (dst && *dst == name) || (strip && strip->tile == name);
+      },
+      [](const auto&) { return false; });
+}
+
+}  // namespace
+
 llvm::Function* KernelEmitter::make_function(const std::string& name, llvm::FunctionType* type, bool internal) {
   auto* function = llvm::Function::Create(
       type, internal ? llvm::GlobalValue::InternalLinkage : llvm::GlobalValue::ExternalLinkage, name, module_);
@@ -50,11 +66,15 @@ CpuKernel KernelEmitter::emit() {
   bind_arguments(function_->getArg(0), result.parameters);
   for (const auto& [name, storage] : storage_.tiles) {
     if (storage.slots == 1) continue;
-    for (auto* counters : {&write_slots_, &read_slots_}) {
-      (*counters)[name] = builder_.CreateAlloca(word, nullptr, name + "_slot");
-      builder_.CreateStore(index(0), (*counters)[name]);
-    }
+    write_slots_[name] = builder_.CreateAlloca(word, nullptr, name + "_written");
+    read_slots_[name] = builder_.CreateAlloca(word, nullptr, name + "_read");
+    builder_.CreateStore(index(storage.slots - 1), write_slots_[name]);
+    builder_.CreateStore(index(0), read_slots_[name]);
+    rings_without_reserve_.insert(name);
   }
+  tile::walk(kernel_.body, [&](const tile::Stmt& stmt) {
+    if (const auto* s = std::get_if<tile::Reserve>(&stmt.node)) rings_without_reserve_.erase(s->tile);
+  });
   std::vector<Value*> counts;
   for (const tile::TileAxis& axis : kernel_.tiles) counts.push_back(integer(axis.count));
 
@@ -134,6 +154,9 @@ void KernelEmitter::emit_block(const tile::Block& block) {
 }
 
 void KernelEmitter::emit_stmt(const tile::Stmt& stmt) {
+  // Where nothing reserves slots, each statement that writes a ring takes the next.
+  for (const std::string& name : rings_without_reserve_)
+    if (writes_tile(stmt, name)) advance_slot(name, write_slots_);
   match(
       stmt.node, [&](const tile::For& s) { emit_for(s); }, [&](const tile::If& s) { emit_if(s); },
       [&](const tile::Role&) {
@@ -147,7 +170,7 @@ void KernelEmitter::emit_stmt(const tile::Stmt& stmt) {
       [&](const tile::Advance&) {
         throw InternalError("kernel " + kernel_.name + " has an advance: relax_rescale comes before the CPU's code");
       },
-      [](const tile::Reserve&) {}, [](const tile::Acquire&) {},
+      [&](const tile::Reserve& s) { advance_slot(s.tile, write_slots_); }, [](const tile::Acquire&) {},
       [&](const tile::Release& s) { advance_slot(s.tile, read_slots_); }, [](const tile::Sync&) {});
 }
 

@@ -171,6 +171,7 @@ class KernelEmitter {
   std::map<std::string, llvm::Value*> flags_;        // of votes: i1 in memory
   std::map<std::string, llvm::Value*> write_slots_;  // of rings: i64 in memory
   std::map<std::string, llvm::Value*> read_slots_;
+  std::set<std::string> rings_without_reserve_;
   std::map<std::string, llvm::Function*> products_;  // microkernels, by shape
   llvm::Value* zero_element_ = nullptr;
 };

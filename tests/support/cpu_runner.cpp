@@ -9,7 +9,7 @@
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/half.h"
 
-namespace astatide::test {
+namespace astatide::testing {
 namespace {
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -42,6 +42,16 @@ void save(std::byte* to, T value) {
 }
 
 }  // namespace
+
+std::vector<cpu::CpuHost> hosts_to_test() {
+  const cpu::CpuHost native = cpu::detect_host();
+  std::vector<cpu::CpuHost> hosts = {native};
+  if (native.triple.starts_with("x86_64")) {
+    if (native.gather) hosts.push_back(cpu::describe_host(native.triple, "haswell", ""));
+    hosts.push_back(cpu::describe_host(native.triple, "x86-64", ""));
+  }
+  return hosts;
+}
 
 std::int64_t HostArray::count() const {
   std::int64_t n = 1;
@@ -181,6 +191,6 @@ void CpuProgram::run(std::map<std::string, HostArray*> tensors, const std::map<s
   }
 }
 
-}  // namespace astatide::test
+}  // namespace astatide::testing
 
 #endif

@@ -13,7 +13,11 @@
 #include "runtime/orc.h"
 #include "runtime/orc_launch.h"
 
-namespace astatide::test {
+namespace astatide::testing {
+
+/// This machine, and poorer ones of its family whose code it runs too: without 512-bit vectors, without any vectors
+/// beyond the least.
+std::vector<cpu::CpuHost> hosts_to_test();
 
 /// A tensor that a test owns: bytes in the element type, element strides.
 struct HostArray {
@@ -55,6 +59,6 @@ class CpuProgram {
   std::unique_ptr<runtime::OrcModule> code_;
 };
 
-}  // namespace astatide::test
+}  // namespace astatide::testing
 
 #endif

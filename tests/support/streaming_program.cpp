@@ -3,63 +3,16 @@
 #include <cmath>
 #include <limits>
 
-namespace astatide::test {
+#include "tests/support/tile_statements.h"
+
+namespace astatide::testing {
 namespace {
 
-using namespace tile;  // NOLINT: only in this file
+using namespace tile;        // NOLINT: only in this file
+using namespace statements;  // NOLINT
 using astatide::variable;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-Stmt stmt(auto node) { return Stmt{std::move(node)}; }
-
-Mem mem(const std::string& name, std::vector<Dim> dims, Space space = Space::register_file,
-        ScalarType type = ScalarType::f32) {
-  Mem m;
-  m.name = name;
-  m.type = type;
-  m.dims = std::move(dims);
-  m.space = space;
-  return m;
-}
-
-Map map(const std::string& dst, Expr value) {
-  Map m;
-  m.dst = dst;
-  m.value = std::move(value);
-  return m;
-}
-
-Fill fill(const std::string& dst, double value) {
-  Fill f;
-  f.dst = dst;
-  f.value = value;
-  return f;
-}
-
-RowReduce reduce(const std::string& dst, Reduction op, const std::string& src) {
-  RowReduce r;
-  r.dst = dst;
-  r.op = op;
-  r.src = src;
-  return r;
-}
-
-Mma product(const std::string& dst, const std::string& lhs, const std::string& rhs, bool accumulate) {
-  Mma m;
-  m.dst = dst;
-  m.lhs = lhs;
-  m.rhs = rhs;
-  m.accumulate = accumulate;
-  return m;
-}
-
-Copy copy(CopyOperand dst, CopyOperand src) {
-  Copy c;
-  c.dst = std::move(dst);
-  c.src = std::move(src);
-  return c;
-}
 
 class Build {
  public:
@@ -260,4 +213,4 @@ tile::Program three_kernel_program(const StreamingSizes& sizes) {
   return p;
 }
 
-}  // namespace astatide::test
+}  // namespace astatide::testing

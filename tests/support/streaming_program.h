@@ -2,7 +2,7 @@
 
 #include "compiler/tile/ir.h"
 
-namespace astatide::test {
+namespace astatide::testing {
 
 /// Sizes of a hand-written program.
 struct StreamingSizes {
@@ -20,4 +20,4 @@ tile::Program streaming_program(const StreamingSizes& sizes);
 /// The same in three kernels, with scores and weights in scratch tensors.
 tile::Program three_kernel_program(const StreamingSizes& sizes);
 
-}  // namespace astatide::test
+}  // namespace astatide::testing

@@ -1,0 +1,30 @@
+#include <catch2/catch.hpp>
+
+#include "compiler/cpu/emit.h"
+#include "tests/support/streaming_program.h"
+
+using namespace astatide;
+
+TEST_CASE("The width of vectors follows the processor's features") {
+  const std::string triple = "x86_64-pc-linux-gnu";
+  CHECK(cpu::describe_host(triple, "x86-64", "").lanes() == 4);
+  CHECK(cpu::describe_host(triple, "haswell", "").lanes() == 8);
+  CHECK(cpu::describe_host(triple, "skylake-avx512", "").lanes() == 16);
+  CHECK(cpu::describe_host(triple, "haswell", "-avx,-avx2").lanes() == 4);
+}
+
+TEST_CASE("The host's description is the same every time it is asked for") {
+  CHECK(cpu::detect_host().features == cpu::detect_host().features);
+}
+
+TEST_CASE("Emitting a program twice gives the same bitcode") {
+  const cpu::CpuHost host = cpu::detect_host();
+  const auto program = testing::streaming_program({});
+  CHECK(cpu::emit_llvm(program, host).bitcode == cpu::emit_llvm(program, host).bitcode);
+}
+
+TEST_CASE("The text of the LLVM stage names the program's tensors, tiles and loops") {
+  const std::string text = cpu::emit_llvm_text(testing::streaming_program({}), cpu::detect_host());
+  for (const char* word : {"define void @streaming(", "%Q_stride_0", "%i_o", "%j_o", "@multiply_64x64x64", "%S"})
+    CHECK_THAT(text, Catch::Contains(word));
+}
