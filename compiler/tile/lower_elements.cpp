@@ -68,6 +68,15 @@ std::vector<TiledElement> merge_elements(const std::vector<Element>& elements, c
   return out;
 }
 
+std::vector<Expr> predicates_of(const Expr& e, const std::vector<TiledElement>& elements) {
+  std::vector<Expr> out;
+  const std::set<std::string> read = free_variables(e);
+  for (const TiledElement& element : elements)
+    if (std::any_of(element.names.begin(), element.names.end(), [&](const auto& n) { return read.contains(n); }))
+      append_new(out, element.where_predicates);
+  return out;
+}
+
 KernelBuilder::KernelBuilder(Lowering& lowering_, const Placement& placement, std::string kernel_name)
     : lowering(lowering_), names(lowering_.names), nest(make_nest(lowering_, placement, names)) {
   kernel.name = std::move(kernel_name);
@@ -93,6 +102,12 @@ TileName KernelBuilder::declare(const std::string& base, const std::vector<std::
   for (const std::string& axis : axes) mem.dims.push_back({axis, extent_of(axis)});
   kernel.mems.push_back(mem);
   return mem.name;
+}
+
+TileName KernelBuilder::declare_once(const std::string& base, const std::vector<std::string>& axes, Space space) {
+  const auto found = declared_.find(base);
+  if (found != declared_.end()) return found->second;
+  return declared_.emplace(base, declare(base, axes, space)).first->second;
 }
 
 bool KernelBuilder::covers_exactly(const std::string& axis) const {
@@ -191,19 +206,20 @@ void KernelBuilder::add_product(Block& block, const TileName& dst, const Product
   block.push_back({mma});
 }
 
-void KernelBuilder::add_element(Block& block, const TiledElement& element) {
-  const Placement* placement = element.placement;
+void KernelBuilder::add_element(Block& block, const TiledElement& element, bool kept_elsewhere) {
+  const Placement* placement = kept_elsewhere ? nullptr : element.placement;
   const Space space = placement && !placement->compute_root() && placement->store_in() == Space::shared
                           ? Space::shared
                           : Space::register_file;
-  const TileName tile = declare(element.tile_name, {nest.row, nest.column}, space);
-  if (placement && placement->store_in()) fixed_.insert(tile);
+  const TileName tile = declare_once(element.tile_name, {nest.row, nest.column}, space);
+  if (placement && placement->store_in() && !placement->compute_root()) fixed_.insert(tile);
+  if (placement) set_alignment(tile, *placement);
   TileName result = tile;
   if (element.product) {
     // Multiply-adds of a GPU accumulate in registers, wherever the result goes.
     if (lowering.is_cuda() && space == Space::shared)
-      result = declare(element.tile_name + "_acc", {nest.row, nest.column}, Space::register_file);
-    add_product(block, result, *element.product, placement, element.where);
+      result = declare_once(element.tile_name + "_acc", {nest.row, nest.column}, Space::register_file);
+    add_product(block, result, *element.product, element.placement, element.where);
   }
   const auto before = values;
   if (element.product) values.insert_or_assign(element.product_name, variable(result));
@@ -215,35 +231,31 @@ void KernelBuilder::add_element(Block& block, const TiledElement& element) {
 }
 
 TileName KernelBuilder::add_term(Block& block, const std::string& name, const Expr& term, bool masked, Reduction op,
-                                 const std::vector<TiledElement>& elements) {
+                                 const std::vector<Expr>& predicates) {
   const Expr value = renamed(term);
   if (const auto* v = value.as<Variable>(); v && !masked)
     if (const Mem* mem = kernel.find(v->name); mem && mem->has_axis(nest.column)) return v->name;
   const std::pair<Expr, double> key{value, masked ? unit_of(op) : 0};
   if (!masked)
     if (const auto found = terms_.find(key); found != terms_.end()) return found->second;
-  std::vector<Expr> predicates;
-  if (masked) {
-    const std::set<std::string> read = free_variables(term);
-    for (const TiledElement& element : elements)
-      if (std::any_of(element.names.begin(), element.names.end(), [&](const auto& n) { return read.contains(n); }))
-        append_new(predicates, element.where_predicates);
-  }
   check_size(value, nest.where);
-  const TileName tile = declare(name + "_term", {nest.row, nest.column});
-  block.push_back({map(tile, term, predicates, unit_of(op), masked)});
+  const TileName tile = declare_once(name + "_term", {nest.row, nest.column});
+  block.push_back({map(tile, term, masked ? predicates : std::vector<Expr>{}, unit_of(op), masked)});
   if (!masked) terms_.emplace(key, tile);
   return tile;
 }
 
 void KernelBuilder::add_weight(Block& block, const Weight& weight, bool only_operand) {
   const Placement* placement = lowering.schedule.find(weight.name);
+  for (const std::string& name : weight.replaces)
+    if (!placement) placement = lowering.schedule.find(name);
   Space space = Space::register_file;
   // Beside a product a reduction reads it: computed in registers, then copied for the product.
   if (placement && placement->store_in() == Space::shared && (only_operand || !lowering.is_cuda()))
     space = Space::shared;
-  const TileName tile = declare(weight.name, {nest.row, nest.column}, space);
+  const TileName tile = declare_once(weight.name, {nest.row, nest.column}, space);
   if (placement && placement->store_in() == Space::register_file) fixed_.insert(tile);
+  if (placement) set_alignment(tile, *placement);
   check_size(renamed(weight.value), weight.where);
   block.push_back({map(tile, weight.value)});
   values.insert_or_assign(weight.name, variable(tile));
@@ -251,15 +263,21 @@ void KernelBuilder::add_weight(Block& block, const Weight& weight, bool only_ope
 
 TileName KernelBuilder::as_operand(Block& block, const TileName& tile) {
   if (!lowering.is_cuda() || fixed_.contains(tile)) return tile;
-  const Mem mem = *kernel.find(tile);
-  if (mem.space != Space::register_file) return tile;
-  const TileName copy = declare(tile + "_s", {nest.row, nest.column}, Space::shared);
-  if (const Placement* placement = lowering.schedule.find(tile))
-    for (const std::string& axis : {nest.row, nest.column})
-      if (const auto multiple = placement->align_storage_of(axis))
-        kernel.find(copy)->align.emplace_back(axis, *multiple);
+  if (kernel.find(tile)->space != Space::register_file) return tile;
+  if (const auto found = operand_copies_.find(tile); found != operand_copies_.end()) return found->second;
+  const TileName copy = declare_once(tile + "_s", {nest.row, nest.column}, Space::shared);
+  if (const Placement* placement = lowering.schedule.find(tile)) set_alignment(copy, *placement);
   block.push_back({map(copy, variable(tile))});
+  operand_copies_.emplace(tile, copy);
   return copy;
+}
+
+void KernelBuilder::set_alignment(const TileName& tile, const Placement& placement) {
+  Mem& mem = *kernel.find(tile);
+  if (mem.space != Space::shared) return;
+  mem.align.clear();
+  for (const Dim& dim : mem.dims)
+    if (const auto multiple = placement.align_storage_of(dim.axis)) mem.align.emplace_back(dim.axis, *multiple);
 }
 
 void KernelBuilder::add_product_of_term(Block& block, const TileName& acc, const TileName& lhs, const Expr& factor,
@@ -272,8 +290,8 @@ void KernelBuilder::add_product_of_term(Block& block, const TileName& acc, const
   const std::string extra = mem.dims[1].axis;
   mma.lhs = as_operand(block, lhs);
   mma.rhs = operand(factor, nest.column, extra, of, where);
-  for (const Placement& placement : lowering.schedule.placements)
-    if (placement.name == of) mma.unroll = placement.unroll_of(nest.column).value_or(0);
+  if (const Placement* placement = lowering.schedule.find(of))
+    mma.unroll = placement->unroll_of(nest.column).value_or(0);
   block.push_back({mma});
 }
 

@@ -32,6 +32,9 @@ struct TiledElement {
 std::vector<TiledElement> merge_elements(const std::vector<Element>& elements, const std::vector<Expr>& reads,
                                          const Schedule& schedule);
 
+/// Predicates of the elements that an expression reads.
+std::vector<Expr> predicates_of(const Expr& e, const std::vector<TiledElement>& elements);
+
 /// Throws UserError where nesting inlined definitions makes an expression too large.
 void check_size(const Expr& e, const Location& where);
 
@@ -49,6 +52,9 @@ class KernelBuilder {
 
   int extent_of(const std::string& axis);
   TileName declare(const std::string& base, const std::vector<std::string>& axes, Space space = Space::register_file);
+  /// The tile that an earlier call with this base declared, if there is one: passes over the axis share their tiles.
+  TileName declare_once(const std::string& base, const std::vector<std::string>& axes,
+                        Space space = Space::register_file);
 
   Coordinate coordinate(const std::string& axis);
   /// The tile of a tensor; its axes are the tile axes among its indices, in the order given.
@@ -62,21 +68,25 @@ class KernelBuilder {
   Map map(const TileName& dst, const Expr& value, const std::vector<Expr>& predicates = {}, double absent = 0,
           bool bounded = false);
 
-  /// Computes an element's tile and names it.
-  void add_element(Block& block, const TiledElement& element);
+  /// Computes an element's tile and names it. `kept_elsewhere`: the space that the schedule names is that of a row
+  /// which the tile is copied into.
+  void add_element(Block& block, const TiledElement& element, bool kept_elsewhere = false);
   /// Computes the product of an element alone into `dst`.
   void add_product(Block& block, const TileName& dst, const Product& product, const Placement* placement,
                    const Location& where);
-  /// A tile over rows and columns that holds `term`, or the unit of `op` where that is `masked`.
+  /// A tile over rows and columns that holds `term`; where it is `masked`, the unit of `op` outside the predicates.
   TileName add_term(Block& block, const std::string& name, const Expr& term, bool masked, Reduction op,
-                    const std::vector<TiledElement>& elements);
+                    const std::vector<Expr>& predicates);
   /// Computes a named value that varies along the reduced axis. `only_operand`: nothing but a product reads it.
   void add_weight(Block& block, const Weight& weight, bool only_operand);
   /// acc += lhs * factor, summed over the reduced axis.
   void add_product_of_term(Block& block, const TileName& acc, const TileName& lhs, const Expr& factor,
                            const std::string& of, const Location& where);
   /// Tiles of terms hold what they were computed from in one iteration.
-  void forget_terms() { terms_.clear(); }
+  void forget_terms() {
+    terms_.clear();
+    operand_copies_.clear();
+  }
   /// Computes and stores an output.
   void add_output(Block& block, const RowValue& value);
 
@@ -93,6 +103,7 @@ class KernelBuilder {
   /// A tile that a product of this target's arithmetic can read: multiply-adds of a GPU read shared memory.
   TileName as_operand(Block& block, const TileName& tile);
   Expr renamed(const Expr& e) const { return substitute(e, values); }
+  void set_alignment(const TileName& tile, const Placement& placement);
   bool covers_exactly(const std::string& axis) const;
   /// The operand of a product: rows (columns) by the other axis.
   View operand(const Expr& read, const std::string& rows, const std::string& other, const std::string& of,
@@ -101,6 +112,8 @@ class KernelBuilder {
   std::set<TileName> fixed_;        // whose space the schedule names: never copied elsewhere
   std::set<std::string> operands_;  // tensors that products read
   std::map<std::pair<Expr, double>, TileName> terms_;
+  std::map<TileName, TileName> operand_copies_;
+  std::map<std::string, TileName> declared_;
 };
 
 }  // namespace astatide::tile

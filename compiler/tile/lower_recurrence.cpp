@@ -204,11 +204,20 @@ class RecurrenceLowering {
     return true;
   }
 
+  /// Those of the elements that a term reads, through weights too.
+  std::vector<Expr> predicates(const Slot& slot, const std::vector<TiledElement>& elements) const {
+    Expr term = slot.term;
+    for (auto weight = recurrence_.weights.rbegin(); weight != recurrence_.weights.rend(); ++weight)
+      term = substitute(term, {{weight->name, weight->value}});
+    return predicates_of(term, elements);
+  }
+
   void add_references(Block& out, const std::vector<TiledElement>& elements) {
     Advance advance;
     for (const Slot& slot : recurrence_.slots) {
       if (!is_reference(slot)) continue;
-      const TileName term = builder_->add_term(out, slot.name, slot.term, slot.masked, slot.op, elements);
+      const TileName term =
+          builder_->add_term(out, slot.name, slot.term, slot.masked, slot.op, predicates(slot, elements));
       const TileName candidate = builder_->declare(slot.name + "_tile", {builder_->nest.row});
       out.push_back({RowReduce{candidate, slot.op, term, false, std::nullopt}});
       advance.updates.push_back({tile_of(slot), slot.op, candidate});
@@ -223,7 +232,8 @@ class RecurrenceLowering {
   }
 
   void absorb_tile(Block& out, const Slot& slot, const std::vector<TiledElement>& elements) {
-    const TileName term = builder_->add_term(out, slot.name, slot.term, slot.masked, slot.op, elements);
+    const TileName term =
+        builder_->add_term(out, slot.name, slot.term, slot.masked, slot.op, predicates(slot, elements));
     if (slot.factor) {
       builder_->add_product_of_term(out, tile_of(slot), term, *slot.factor, slot.name, slot.where);
       return;
