@@ -78,7 +78,7 @@ std::string KernelEmitter::signature() const {
         break;
     }
   }
-  return fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({})", kernel_.threads(),
+  return fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 1) {}({})", kernel_.threads(),
                      function_name(kernel_), text);
 }
 

@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <set>
+#include <utility>
+
 #include "compiler/support/diagnostic.h"
+#include "compiler/tile/liveness.h"
 
 namespace astatide {
 namespace {
@@ -69,21 +73,47 @@ void place_tiles(const tile::Program& program, Kernel& kernel, const Target& tar
       std::move(notes));
 }
 
+/// Registers of a thread that a fragment takes.
+int registers_of(const Mem& mem);
+
+/// The fragments that are live at once and take the most registers.
+std::pair<int, std::set<tile::TileName>> most_registers(const Kernel& kernel) {
+  std::pair<int, std::set<tile::TileName>> most;
+  tile::visit_live_tiles(kernel, [&](const std::set<tile::TileName>& live) {
+    int registers = 0;
+    for (const tile::TileName& name : live) registers += registers_of(*kernel.find(name));
+    if (registers > most.first) most = {registers, live};
+  });
+  return most;
+}
+
 void check_registers(const Kernel& kernel, const Target& target) {
-  const int registers = fragment_registers(kernel);
+  const auto [registers, live] = most_registers(kernel);
   if (registers <= target.registers_per_thread) return;
   std::string buffers;
-  for (const Mem& mem : kernel.mems) {
+  for (const tile::TileName& name : live) {
+    const Mem& mem = *kernel.find(name);
     if (mem.space != Space::register_file || mem.dims.size() < 2) continue;
-    buffers += fmt::format("{}{} {}x{} over {} threads", buffers.empty() ? "" : "; ", mem.name, mem.dims[0].extent,
-                           mem.dims[1].extent, kernel.threads());
+    buffers += fmt::format("{}{} {}x{} = {}", buffers.empty() ? "" : "; ", mem.name, mem.dims[0].extent,
+                           mem.dims[1].extent, registers_of(mem));
   }
-  throw UserError(fmt::format("fragments of kernel {} need {} registers a thread, {} has {}", kernel.name, registers,
-                              target.name, target.registers_per_thread),
-                  {buffers, "more threads or smaller tiles would fit"});
+  throw UserError(
+      fmt::format("fragments of kernel {} need {} registers a thread, {} has {}", kernel.name, registers, target.name,
+                  target.registers_per_thread),
+      {fmt::format("over {} threads {}", kernel.threads(), buffers), "more threads or smaller tiles would fit"});
 }
 
 int held(int extent, int threads, int vector) { return (extent + threads * vector - 1) / (threads * vector) * vector; }
+
+int registers_of(const Mem& mem) {
+  if (mem.space != Space::register_file) return 0;
+  if (const auto* grid = std::get_if<tile::ThreadGrid>(&mem.layout))
+    return held(mem.dims[0].extent, grid->rows, grid->row_vector) *
+           held(mem.dims[1].extent, grid->columns, grid->column_vector);
+  if (const auto* rows = std::get_if<tile::RowsOf>(&mem.layout))
+    return held(mem.dims[0].extent, rows->grid.rows, rows->grid.row_vector);
+  return 0;
+}
 
 }  // namespace
 
@@ -94,18 +124,7 @@ std::int64_t shared_bytes_of(const Mem& mem) {
   return mem.element_count() / last * pitch * mem.ring * size_in_bytes(mem.type);
 }
 
-int fragment_registers(const Kernel& kernel) {
-  int registers = 0;
-  for (const Mem& mem : kernel.mems) {
-    if (mem.space != Space::register_file || !mem.alias.empty()) continue;
-    if (const auto* grid = std::get_if<tile::ThreadGrid>(&mem.layout))
-      registers += held(mem.dims[0].extent, grid->rows, grid->row_vector) *
-                   held(mem.dims[1].extent, grid->columns, grid->column_vector);
-    else if (const auto* rows = std::get_if<tile::RowsOf>(&mem.layout))
-      registers += held(mem.dims[0].extent, rows->grid.rows, rows->grid.row_vector);
-  }
-  return registers;
-}
+int fragment_registers(const Kernel& kernel) { return most_registers(kernel).first; }
 
 tile::Program plan_memory(const tile::Program& program, const Target& target) {
   tile::Program out = program;

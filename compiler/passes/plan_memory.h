@@ -7,7 +7,7 @@ namespace astatide {
 
 /// Bytes of a tile in shared memory, all slots and the padding of its rows included.
 std::int64_t shared_bytes_of(const tile::Mem& mem);
-/// Registers of a thread that the kernel's fragments take; a lower bound of what the kernel needs.
+/// Registers of a thread that the fragments take that are live at once; a lower bound of what the kernel needs.
 int fragment_registers(const tile::Kernel& kernel);
 
 /// Gives every shared tile an offset and each kernel its total. Throws UserError where a kernel's tiles or fragments
