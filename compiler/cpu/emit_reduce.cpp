@@ -103,6 +103,9 @@ void KernelEmitter::emit_row_reduce(const tile::RowReduce& reduce) {
     if (!src.mem->has_axis(dim.axis))
       throw InternalError("row_reduce " + reduce.dst + ": " + reduce.src + " has no axis " + dim.axis);
 
+  if (reduce.columns && dst.mem->has_axis(src.mem->dims.back().axis))
+    throw InternalError("row_reduce " + reduce.dst + ": columns of an axis that is not reduced");
+
   std::vector<AxisRange> kept, reduced;
   for (const AxisRange& range : columns_of(src, reduce.columns))
     if (range.axis != src.vector_axis) (dst.mem->has_axis(range.axis) ? kept : reduced).push_back(range);
