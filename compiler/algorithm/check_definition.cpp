@@ -228,7 +228,7 @@ class TypeChecker {
     } else {
       for (std::size_t i = 0; i < dims; ++i) check_range(r, i, input, definition);
     }
-    if (place == Place::index && (!input || type_of_input(*input) != Type::integer)) {
+    if (place == Place::index && (!input || type_of_input(*input) == Type::real)) {
       error(e, "an index can't read " + r.tensor + ", which does not hold integers",
             {"give the input a dtype: " + r.tensor + ": {dims: [..], dtype: i32}"});
       return Type::unknown;

@@ -228,21 +228,22 @@ outputs: [O, L]
 
 TEST_CASE("N10: a window is inclusive on both sides") {
   const Algorithm algorithm = example_algorithm("sliding_window");
-  const auto outputs = [&](std::int64_t s, std::int64_t d, std::int64_t left) {
-    Sizes extents = sizes(1, 1, 1, s, s, d);
+  const auto outputs = [&](std::int64_t sq, std::int64_t sk, std::int64_t left) {
+    Sizes extents = sizes(1, 1, 1, sq, sk, 16);
     extents["Left"] = left;
     extents["Right"] = 0;
     return evaluate(algorithm, zero_q_ramp_v(algorithm, extents));
   };
-  const auto narrow = outputs(9, 16, 3);
+  const auto narrow = outputs(9, 9, 3);
   for (std::int64_t i = 0; i < 9; ++i)
     CHECK(lse(narrow, {0, 0, i}) == near(std::log(static_cast<double>(std::min<std::int64_t>(i + 1, 4)))));
   CHECK(row(narrow, {0, 0, 8}) == near(0.029296875));
-  CHECK(lse(outputs(2048, 4, 1024), {0, 0, 2047}) == near(std::log(1025.0)));
-  const auto diagonal = outputs(9, 16, 0);
+  // The last query of many.
+  CHECK(lse(outputs(1, 2048, 1024), {0, 0, 0}) == near(std::log(1025.0)));
+  const auto diagonal = outputs(9, 9, 0);
   for (std::int64_t i = 0; i < 9; ++i) CHECK(row(diagonal, {0, 0, i}) == static_cast<double>(i + 1) / 256);
   const Algorithm causal = example_algorithm("causal_gqa");
-  CHECK(outputs(9, 16, 8).at("O").values ==
+  CHECK(outputs(9, 9, 8).at("O").values ==
         evaluate(causal, zero_q_ramp_v(causal, sizes(1, 1, 1, 9, 9, 16))).at("O").values);
 }
 
