@@ -3,6 +3,8 @@
 #include <array>
 
 #include "compiler/passes/close_shares.h"
+#include "compiler/passes/fold_units.h"
+#include "compiler/passes/hoist_row_invariants.h"
 #include "compiler/passes/infer_layouts.h"
 #include "compiler/passes/insert_barriers.h"
 #include "compiler/passes/plan_memory.h"
@@ -20,7 +22,9 @@ namespace {
 // will stand between stage_tiles and insert_barriers; nothing that can be scheduled today asks for them.
 constexpr std::array kPasses{
     Pass{"split_masked_loops", split_masked_loops, "full tiles test no predicate, empty tiles are not run"},
+    Pass{"fold_units", fold_units, "a loop that runs once merges with no unit"},
     Pass{"relax_rescale", relax_rescale, "no advance is left: new references and moves are maps"},
+    Pass{"hoist_row_invariants", hoist_row_invariants, "no map over a tile computes what is constant in a row"},
     Pass{"stage_tiles", stage_tiles, "every operand of a product lives in shared memory or registers"},
     Pass{"insert_barriers", insert_barriers, "no thread reads what another has not finished"},
     Pass{"close_shares", close_shares, "no share of a lane is read as a whole"},

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "compiler/passes/mask_ranges.h"
-#include "compiler/rewrite/fresh_names.h"
+#include "compiler/passes/names_in_kernel.h"
 #include "compiler/tile/bounds.h"
 
 namespace astatide {
@@ -41,28 +41,15 @@ struct LoopRange {
   bool masked = false;
 };
 
-std::set<std::string> names_of(const tile::Program& program, const Kernel& kernel) {
-  std::set<std::string> names(program.extents.begin(), program.extents.end());
-  names.insert(program.scalars.begin(), program.scalars.end());
-  for (const tile::Tensor& tensor : program.tensors) names.insert(tensor.name);
-  for (const tile::TileAxis& axis : kernel.tiles) names.insert(axis.var);
-  for (const tile::Mem& mem : kernel.mems) {
-    names.insert(mem.name);
-    for (const tile::Dim& dim : mem.dims) names.insert(dim.axis);
-  }
-  tile::walk(kernel.body, [&](const Stmt& stmt) {
-    if (const auto* loop = std::get_if<For>(&stmt.node)) names.insert(loop->var);
-    if (const auto* let = std::get_if<tile::Let>(&stmt.node)) names.insert(let->name);
-    if (const auto* vote = std::get_if<tile::Vote>(&stmt.node)) names.insert(vote->flag);
-  });
-  return names;
-}
-
 class Splitter {
  public:
-  Splitter(const tile::Program& program, Kernel& kernel) : kernel_(kernel), names_(names_of(program, kernel)) {}
+  Splitter(const tile::Program& program, Kernel& kernel) : kernel_(kernel), names_(names_in_kernel(program, kernel)) {}
 
   void run() {
+    tile::walk(kernel_.body, [this](const Stmt& stmt) {
+      const auto* loop = std::get_if<For>(&stmt.node);
+      if (loop && is_innermost(*loop) && !can_skip(*loop)) whole_strips_.merge(strips(*loop, false));
+    });
     kernel_.body = tile::transform_blocks(kernel_.body, [this](Block block) {
       Block out;
       for (Stmt& stmt : block) {
@@ -145,14 +132,17 @@ class Splitter {
 
   void split(const For& loop, Block& out) {
     LoopRange range = range_of(loop);
-    const bool skip = can_skip(loop);
+    const std::set<std::string> written = strips(loop, true);
+    const bool skip = can_skip(loop) && std::none_of(written.begin(), written.end(), [&](const std::string& strip) {
+                        return whole_strips_.contains(strip);
+                      });
     Expr begin = loop.begin, end = loop.end;
     if (range.masked && skip) {
       if (range.any_end) end = let(out, loop.var + "_end", max(loop.begin, min(loop.end, *range.any_end)));
       if (range.any_begin) begin = let(out, loop.var + "_begin", min(max(loop.begin, *range.any_begin), end));
     }
     if (!range.masked && skip) follow_strips(loop, begin, end);
-    for (const std::string& strip : strips(loop, true)) written_[strip] = {loop.end, begin, end};
+    for (const std::string& strip : written) written_[strip] = {loop.end, begin, end};
 
     if (!range.full_begin && !range.full_end) return add_part(out, loop, begin, end, loop.body, loop.note);
     Expr full_begin = begin, full_end = end;
@@ -244,6 +234,7 @@ class Splitter {
   Kernel& kernel_;
   FreshNames names_;
   std::map<std::string, Written> written_;
+  std::set<std::string> whole_strips_;  // that a loop reads which runs for every tile
 };
 
 }  // namespace
