@@ -1,0 +1,73 @@
+// What the tests of schedules share.
+#pragma once
+
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "compiler/schedule/schedule.h"
+#include "tests/support/paths.h"
+
+namespace astatide::testing {
+
+inline std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+inline std::string shipped_schedule(const std::string& name) {
+  return text_of(source_path("schedules/" + name + ".yaml"));
+}
+
+/// examples/NAME.yaml.
+inline Algorithm example_algorithm(const std::string& name) {
+  return parse_algorithm(text_of(source_path("examples/" + name + ".yaml")), name + ".yaml");
+}
+
+inline std::vector<std::string> shipped_schedule_names() {
+  return {"simt/standard", "simt/fused_row", "simt/flash1", "simt/flash2", "simt/flash2_shared_s",
+          "cpu/standard",  "cpu/fused_row",  "cpu/flash1",  "cpu/flash2"};
+}
+
+/// The text with its only occurrence of `from` replaced.
+inline std::string with(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  if (at == std::string::npos || text.find(from, at + 1) != std::string::npos)
+    throw InternalError("'" + from + "' does not occur once");
+  return text.replace(at, from.size(), to);
+}
+
+/// One request to check_legal: causal attention with grouped heads unless a test says otherwise.
+struct Request {
+  std::string schedule;  // YAML
+  std::string algorithm = "causal_gqa";
+  std::map<std::string, std::int64_t> sizes = {{"D", 64}, {"Dv", 64}};
+  std::optional<ScalarType> type = ScalarType::f32;
+  std::optional<Target> target = std::nullopt;  // none: the schedule's own
+
+  void check() const {
+    const Schedule value = parse_schedule(schedule, "s.yaml");
+    check_legal(value, example_algorithm(algorithm), target ? *target : *find_target(value.target), sizes, type);
+  }
+  /// The problems, or nothing where the schedule is legal.
+  std::vector<Diagnostic> problems() const {
+    try {
+      check();
+    } catch (const UserError& error) {
+      return error.diagnostics();
+    }
+    return {};
+  }
+  /// All of them as they are printed.
+  std::string message() const {
+    std::string out;
+    for (const Diagnostic& problem : problems()) out += format_diagnostic(problem) + "\n";
+    return out;
+  }
+};
+
+}  // namespace astatide::testing

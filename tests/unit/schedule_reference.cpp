@@ -1,0 +1,161 @@
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "compiler/schedule/directives.h"
+#include "tests/support/schedule_cases.h"
+
+namespace astatide {
+namespace {
+
+using testing::source_path;
+using testing::text_of;
+
+const std::string kBegin = "<!-- directives: begin -->\n";
+const std::string kEnd = "<!-- directives: end -->";
+
+/// Compares a file of the tree with what the table gives, or writes it with UPDATE_GOLDENS=1.
+void require_file(const std::filesystem::path& path, const std::string& wanted) {
+  const char* update = std::getenv("UPDATE_GOLDENS");
+  if (update != nullptr && std::string(update) == "1") std::ofstream(path, std::ios::binary) << wanted;
+  REQUIRE(text_of(path) == wanted);
+}
+
+TEST_CASE("schedules/README.md shows every key of the table, before and after") {
+  const std::filesystem::path path = source_path("schedules/README.md");
+  const std::string readme = text_of(path);
+  const std::size_t begin = readme.find(kBegin);
+  const std::size_t end = readme.find(kEnd);
+  REQUIRE(begin != std::string::npos);
+  REQUIRE(end != std::string::npos);
+  require_file(path, readme.substr(0, begin) + kBegin + "\n" + directive_reference_markdown() + readme.substr(end));
+}
+
+TEST_CASE("schedules/schema.json is the table's schema") {
+  require_file(source_path("schedules/schema.json"), schedule_json_schema());
+}
+
+TEST_CASE("schedules/README.md shows a shipped schedule as it is") {
+  std::string shipped = testing::shipped_schedule("simt/flash2");
+  shipped = shipped.substr(shipped.find('\n') + 1);  // its first line is a comment
+  CHECK(text_of(source_path("schedules/README.md")).find(shipped) != std::string::npos);
+}
+
+/// As much of JSON Schema as the file uses.
+bool conforms(const nlohmann::json& value, const nlohmann::json& schema, const nlohmann::json& root) {
+  if (schema.is_boolean()) return schema.get<bool>();
+  if (schema.contains("$ref")) {
+    const std::string prefix = "#/definitions/";
+    const std::string name = schema["$ref"].get<std::string>().substr(prefix.size());
+    return conforms(value, root["definitions"][name], root);
+  }
+  if (schema.contains("enum") && std::find(schema["enum"].begin(), schema["enum"].end(), value) == schema["enum"].end())
+    return false;
+  if (schema.contains("oneOf")) {
+    int fitting = 0;
+    for (const auto& option : schema["oneOf"]) fitting += conforms(value, option, root) ? 1 : 0;
+    if (fitting != 1) return false;
+  }
+  if (schema.contains("allOf"))
+    for (const auto& part : schema["allOf"])
+      if (!conforms(value, part, root)) return false;
+  if (schema.contains("type")) {
+    const std::string type = schema["type"];
+    const bool fits = (type == "object" && value.is_object()) || (type == "array" && value.is_array()) ||
+                      (type == "integer" && value.is_number_integer()) || (type == "string" && value.is_string());
+    if (!fits) return false;
+  }
+  if (value.is_number_integer() && schema.contains("minimum") && value < schema["minimum"]) return false;
+  if (value.is_number_integer() && schema.contains("maximum") && value > schema["maximum"]) return false;
+  if (value.is_array()) {
+    if (schema.contains("minItems") && value.size() < schema["minItems"]) return false;
+    if (schema.contains("maxItems") && value.size() > schema["maxItems"]) return false;
+    for (const auto& item : value)
+      if (schema.contains("items") && !conforms(item, schema["items"], root)) return false;
+  }
+  if (value.is_object()) {
+    if (schema.contains("minProperties") && value.size() < schema["minProperties"]) return false;
+    for (const auto& [key, item] : value.items()) {
+      const bool known = schema.contains("properties") && schema["properties"].contains(key);
+      if (known && !conforms(item, schema["properties"][key], root)) return false;
+      if (!known && schema.contains("additionalProperties") && !conforms(item, schema["additionalProperties"], root))
+        return false;
+    }
+  }
+  return true;
+}
+
+nlohmann::json to_json(const Schedule& schedule) {
+  const auto numbers = [](const AxisNumbers& entries) {
+    nlohmann::json out = nlohmann::json::object();
+    for (const auto& [name, number] : entries) out[name] = number;
+    return out;
+  };
+  nlohmann::json out = {{"target", schedule.target},
+                        {"rewrite", schedule.rewrite == RewriteMode::online ? "online" : "none"}};
+  if (!schedule.bound.empty()) out["bound"] = numbers(schedule.bound);
+  for (const Placement& placement : schedule.placements) {
+    nlohmann::json directives;
+    for (const Directive& directive : placement.directives) {
+      nlohmann::json& value = directives[std::string(directive_info(directive.kind).key)];
+      if (const auto* entries = std::get_if<AxisNumbers>(&directive.value)) {
+        value = numbers(*entries);
+      } else {
+        std::visit(
+            [&](const auto& plain) {
+              if constexpr (!std::is_same_v<std::decay_t<decltype(plain)>, AxisNumbers>) value = plain;
+            },
+            directive.value);
+      }
+    }
+    out[placement.name] = directives;
+  }
+  return out;
+}
+
+TEST_CASE("every shipped schedule conforms to the schema, and faults do not") {
+  const nlohmann::json schema = nlohmann::json::parse(schedule_json_schema());
+  for (const std::string& name : testing::shipped_schedule_names()) {
+    INFO(name);
+    const nlohmann::json value = to_json(parse_schedule(testing::shipped_schedule(name), name));
+    CHECK(conforms(value, schema, schema));
+  }
+  for (const std::string text :
+       {R"({"target": "sm_81"})", R"({"rewrite": "fast"})", R"({"rewrite": {"online": {"rescale": "lazy"}}})",
+        R"({"bound": {"Sk": 0}})", R"({"O": {}})", R"({"O": {"tilek": {"i": 64}}})", R"({"O": {"tile": {"i": "64"}}})",
+        R"({"O": {"threads": [16]}})", R"({"K": {"ring_buffer": 9}})", R"({"K": {"vectorize": 3}})",
+        R"({"K": {"store_in": "texture"}})", R"({"P": {"compute_root": false}})", R"({"P": 3})"}) {
+    INFO(text);
+    CHECK_FALSE(conforms(nlohmann::json::parse(text), schema, schema));
+  }
+}
+
+TEST_CASE("every kind of directive has one row in the table, and every key another name") {
+  std::set<std::string_view> keys;
+  for (const DirectiveInfo& info : directive_table()) {
+    INFO(info.key);
+    CHECK(keys.insert(info.key).second);
+    CHECK_FALSE(info.doc.empty());
+    CHECK_FALSE(info.example.empty());
+    CHECK_FALSE(info.before.empty());
+    CHECK_FALSE(info.after.empty());
+    CHECK(info.before != info.after);
+    CHECK(((info.sites & kTopLevel) != 0) == !info.kind.has_value());
+    if (info.kind) CHECK(&directive_info(*info.kind) == &info);
+  }
+  const auto last = DirectiveKind::align_storage;
+  for (int kind = 0; kind <= static_cast<int>(last); ++kind)
+    CHECK_NOTHROW(directive_info(static_cast<DirectiveKind>(kind)));
+}
+
+TEST_CASE("the example of every key is read as a schedule") {
+  for (const DirectiveInfo& info : directive_table()) {
+    INFO(info.example);
+    CHECK_NOTHROW(parse_schedule(std::string(info.example) + "\n", "example"));
+  }
+}
+
+}  // namespace
+}  // namespace astatide
