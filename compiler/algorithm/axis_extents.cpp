@@ -16,6 +16,8 @@ struct Found {
 class AxisExtents {
  public:
   AxisExtents(const Algorithm& algorithm, Diagnostics& errors) : algorithm_(algorithm), errors_(errors) {
+    for (const Func& func : algorithm.define) funcs_.emplace(func.name, &func);
+    for (const Input& input : algorithm.inputs) inputs_.emplace(input.name, &input);
     for (const auto& [axis, extent] : algorithm.axes) found_.emplace(axis, Found{extent, "axes"});
   }
 
@@ -44,20 +46,31 @@ class AxisExtents {
     }
   }
 
-  std::optional<Expr> dimension(const std::string& tensor, std::size_t position) const {
-    if (const Input* input = algorithm_.find_input(tensor))
-      return position < input->dims.size() ? std::optional(input->dims[position]) : std::nullopt;
-    const Func* func = algorithm_.find_func(tensor);
-    if (!func || position >= func->indices.size()) return std::nullopt;
-    const auto found = found_.find(func->indices[position]);
+  /// Nothing where the read or the dimension is wrong, which is said elsewhere.
+  std::optional<Expr> dimension(const Read& r, std::size_t position) const {
+    if (const auto input = inputs_.find(r.tensor); input != inputs_.end()) {
+      const std::vector<Expr>& dims = input->second->dims;
+      if (dims.size() != r.indices.size() || !is_over_extents(dims[position])) return std::nullopt;
+      return dims[position];
+    }
+    const auto func = funcs_.find(r.tensor);
+    if (func == funcs_.end() || func->second->indices.size() != r.indices.size()) return std::nullopt;
+    const auto found = found_.find(func->second->indices[position]);
     return found == found_.end() ? std::nullopt : std::optional(found->second.extent);
   }
 
+  bool is_over_extents(const Expr& dim) const {
+    const std::set<std::string> names = free_variables(dim);
+    return std::all_of(names.begin(), names.end(),
+                       [&](const std::string& name) { return algorithm_.find_extent(name); });
+  }
+
   void look_at_read(const Func& func, const Expr& e, const Read& r, bool report) {
+    if (!inputs_.contains(r.tensor) && !funcs_.contains(r.tensor)) reads_unknown_ = true;
     for (std::size_t i = 0; i < r.indices.size(); ++i) {
       const auto* v = r.indices[i].as<Variable>();
       if (!v || algorithm_.find_extent(v->name) || algorithm_.find_scalar(v->name)) continue;
-      const auto extent = dimension(r.tensor, i);
+      const auto extent = dimension(r, i);
       if (!extent) continue;
       const Found& known = found_.emplace(v->name, Found{*extent, r.tensor}).first->second;
       if (!report || known.extent == *extent || !reported_.insert(v->name + " " + r.tensor).second) continue;
@@ -77,6 +90,8 @@ class AxisExtents {
   }
 
   void report_unknown() {
+    // What can't be found might have given the extent.
+    if (reads_unknown_) return;
     for (const Func& func : algorithm_.define) {
       std::vector<std::string> axes = func.indices;
       visit(func.value, [&](const Expr& e) {
@@ -95,6 +110,9 @@ class AxisExtents {
   Diagnostics& errors_;
   std::map<std::string, Found> found_;
   std::set<std::string> reported_;
+  std::map<std::string, const Func*> funcs_;
+  std::map<std::string, const Input*> inputs_;
+  bool reads_unknown_ = false;
 };
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 class AlgorithmChecker {
  public:
   AlgorithmChecker(const Algorithm& algorithm, const Known& known, Diagnostics& errors)
-      : algorithm_(algorithm), known_(known), errors_(errors), scope_{algorithm, known, {}, {}, {}, {}} {}
+      : algorithm_(algorithm), known_(known), errors_(errors), scope_{algorithm, known, {}, {}, {}, {}, false} {}
 
   void check() {
     check_names();
@@ -22,16 +22,18 @@ class AlgorithmChecker {
     }
     if (known_.outputs) check_outputs();
     if (known_.sizes) check_sizes();
-    if (known_.all_uses()) check_uses();
+    if (known_.all_uses() && !algorithm_.outputs.empty() && !scope_.unresolved) check_uses();
   }
 
  private:
   void check_name(const std::string& name, const std::string& kind, const Location& where) {
     if (const std::string problem = problem_with_name(name); !problem.empty()) {
       errors_.error(where, kind + " '" + quoted(name) + "' " + problem);
+      scope_.unresolved = true;
       return;
     }
     const auto [known, added] = kinds_.emplace(name, kind);
+    scope_.unresolved = scope_.unresolved || !added;
     if (!added)
       errors_.error(where, kind + " " + name +
                                (known->second == kind ? " is declared twice"
@@ -40,7 +42,7 @@ class AlgorithmChecker {
 
   void check_names() {
     const std::string problem = problem_with_name(algorithm_.name);
-    if (!problem.empty())
+    if (known_.name && !problem.empty())
       errors_.error(algorithm_.where, "the algorithm's name '" + quoted(algorithm_.name) + "' " + problem);
     for (const Extent& extent : algorithm_.extents) check_name(extent.name, "extent", extent.where);
     for (const Scalar& scalar : algorithm_.scalars) check_name(scalar.name, "scalar", scalar.where);
@@ -63,8 +65,13 @@ class AlgorithmChecker {
     axes_ = reported;
     for (const auto& [axis, extent] : algorithm_.axes)
       if (!axes_.contains(axis))
-        errors_.error(algorithm_.where, "'" + quoted(axis) + "' in axes is no axis of any definition",
+        errors_.error(place_of_axis(axis), "'" + quoted(axis) + "' in axes is no axis of any definition",
                       suggestion(axis, {axes_.begin(), axes_.end()}));
+  }
+
+  const Location& place_of_axis(const std::string& axis) const {
+    const auto found = known_.axes.find(axis);
+    return found == known_.axes.end() ? algorithm_.where : found->second;
   }
 
   void check_axis(const std::string& axis, const Location& where, std::set<std::string>& seen) {
@@ -87,7 +94,7 @@ class AlgorithmChecker {
       for (const Expr& dim : input.dims)
         check_extent_expression(dim, "a dimension of " + input.name, input.where, scope_, errors_);
     for (const auto& [axis, extent] : algorithm_.axes)
-      check_extent_expression(extent, "the extent of axis " + quoted(axis), algorithm_.where, scope_, errors_);
+      check_extent_expression(extent, "the extent of axis " + quoted(axis), place_of_axis(axis), scope_, errors_);
     if (algorithm_.define.empty() && known_.unread.empty())
       errors_.error(algorithm_.where, "an algorithm needs at least one definition");
   }

@@ -61,6 +61,7 @@ class TypeChecker {
   }
 
   void error(const Expr& at, std::string message, std::vector<std::string> notes = {}) {
+    if (errors_.size() >= kMostProblems) return;
     Location where = where_;
     if (at.line() > 0) {
       if (at.line() != where.line) where.text.clear();
@@ -83,13 +84,16 @@ class TypeChecker {
     if (algorithm().find_scalar(name)) {
       scope_.used_names.insert(name);
       if (!scalars || scalars->contains(name)) return Type::real;
+      scope_.unresolved = true;
       error(e, "scalar " + name + " stands further down", {"a default reads extents and the scalars above it"});
       return Type::unknown;
     }
     if (algorithm().find_input(name) || algorithm().find_func(name)) {
+      scope_.unresolved = true;
       error(e, name + " is a tensor", {"an element of it is read with brackets: " + name + "[..]"});
       return Type::unknown;
     }
+    scope_.unresolved = true;
     std::vector<std::string> known = axes;
     for (const Extent& extent : algorithm().extents) known.push_back(extent.name);
     for (const Scalar& scalar : algorithm().scalars) known.push_back(scalar.name);
@@ -208,11 +212,13 @@ class TypeChecker {
     if (!input && !definition) {
       std::vector<std::string> tensors(scope_.defined.begin(), scope_.defined.end());
       for (const Input& candidate : algorithm().inputs) tensors.push_back(candidate.name);
+      scope_.unresolved = true;
       error(e, "unknown tensor '" + quoted(r.tensor) + "'", suggestion(r.tensor, tensors));
       return Type::unknown;
     }
     scope_.used_tensors.insert(r.tensor);
     if (definition && !input && !scope_.defined.contains(r.tensor)) {
+      scope_.unresolved = true;
       error(e,
             r.tensor == func ? func + " reads itself" : func + " reads " + r.tensor + ", which is defined further down",
             {"a definition reads inputs and the definitions above it"});

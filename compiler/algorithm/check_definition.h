@@ -18,6 +18,8 @@ struct Scope {
   std::set<std::string> defined;
   std::set<std::string> used_names;
   std::set<std::string> used_tensors;
+  /// A name was looked for and not found: what was meant may look unused.
+  bool unresolved = false;
 };
 
 /// Axes, names, numbers of indices and types of one definition.

@@ -18,6 +18,7 @@ class AlgorithmReader {
     const YamlNode& root = document_.root();
     algorithm_.where = root.where;
     if (!root.is_map()) {
+      declared_ = false;
       errors_.error(root.where,
                     "an algorithm file is a map that starts with 'algorithm: NAME', found " + describe(root));
       return algorithm_;
@@ -29,10 +30,10 @@ class AlgorithmReader {
       const std::size_t before = errors_.size();
       if (value) {
         read_section(key.key, *value);
-      } else if (key.required) {
+      } else if (key.required && !meant_.contains(std::string(key.name))) {
         errors_.error(root.where, "'" + std::string(key.name) + "' is missing", {lower_first(key.meaning)});
       }
-      if (errors_.size() > before) mark_incomplete(key.key);
+      if (errors_.size() > before || meant_.contains(std::string(key.name))) mark_incomplete(key.key);
     }
     return std::move(algorithm_);
   }
@@ -57,6 +58,8 @@ class AlgorithmReader {
         known_.sizes = false;
         break;
       case AlgorithmKey::algorithm:
+        known_.name = false;
+        break;
       case AlgorithmKey::define:
         break;
     }
@@ -78,8 +81,19 @@ class AlgorithmReader {
     const std::string nearest = nearest_name(key.value, known);
     std::string all;
     for (const std::string& name : known) all += (all.empty() ? "" : ", ") + name;
+    meant_.insert(nearest);
     errors_.error(key.where, "unknown key '" + quoted(key.value) + "'",
                   {nearest.empty() ? "the keys are " + all : "did you mean " + nearest + "?"});
+  }
+
+  /// Every name is looked up among all others, so that their number is bounded.
+  bool few_enough(const YamlNode& node, const std::string& what) {
+    constexpr std::size_t kMost = 256;
+    const std::size_t count = node.items.size();
+    if (count <= kMost) return true;
+    errors_.error(node.where, std::to_string(count) + " " + what + ", the limit is " + std::to_string(kMost));
+    declared_ = false;
+    return false;
   }
 
   bool expect(bool right, const YamlNode& node, const std::string& expected) {
@@ -129,14 +143,17 @@ class AlgorithmReader {
   }
 
   void read_extents(const YamlNode& node) {
-    if (!expect(node.is_sequence(), node, "a list of extents, such as [B, H, Sq, Sk, D],")) return;
+    if (!expect(node.is_sequence(), node, "a list of extents, such as [B, H, Sq, Sk, D],") ||
+        !few_enough(node, "extents"))
+      return;
     for (const YamlNode& item : node.items)
       if (expect(item.is_scalar(), item, "the name of an extent"))
         algorithm_.extents.push_back({item.value, item.where});
   }
 
   void read_scalars(const YamlNode& node) {
-    if (!expect(node.is_map(), node, "a map of scalars, such as {scale: 1/sqrt(D)},")) return;
+    if (!expect(node.is_map(), node, "a map of scalars, such as {scale: 1/sqrt(D)},") || !few_enough(node, "scalars"))
+      return;
     for (std::size_t i = 0; i < node.keys.size(); ++i) {
       Scalar scalar{node.keys[i].value, std::nullopt, node.keys[i].where};
       const YamlNode& value = node.items[i];
@@ -147,7 +164,8 @@ class AlgorithmReader {
   }
 
   void read_inputs(const YamlNode& node) {
-    if (!expect(node.is_map(), node, "a map of inputs, such as {Q: [B, H, Sq, D]},")) return;
+    if (!expect(node.is_map(), node, "a map of inputs, such as {Q: [B, H, Sq, D]},") || !few_enough(node, "inputs"))
+      return;
     for (std::size_t i = 0; i < node.keys.size(); ++i) read_input(node.keys[i], node.items[i]);
   }
 
@@ -179,14 +197,18 @@ class AlgorithmReader {
   }
 
   void read_axes(const YamlNode& node) {
-    if (!expect(node.is_map(), node, "a map of axes, such as {j: Sk},")) return;
+    if (!expect(node.is_map(), node, "a map of axes, such as {j: Sk},") || !few_enough(node, "axes")) return;
     for (std::size_t i = 0; i < node.keys.size(); ++i)
-      if (auto e = read_expr(node.items[i], true, "an extent or an expression over extents"))
+      if (auto e = read_expr(node.items[i], true, "an extent or an expression over extents")) {
         algorithm_.axes.insert_or_assign(node.keys[i].value, std::move(*e));
+        known_.axes.insert_or_assign(node.keys[i].value, node.keys[i].where);
+      }
   }
 
   void read_definitions(const YamlNode& node) {
-    if (!expect(node.is_sequence(), node, "a list of definitions, each NAME[axes] = expression,")) return;
+    if (!expect(node.is_sequence(), node, "a list of definitions, each NAME[axes] = expression,") ||
+        !few_enough(node, "definitions"))
+      return;
     const NameKinds names = name_kinds(algorithm_);
     for (const YamlNode& item : node.items) {
       if (item.is_map()) {
@@ -207,7 +229,7 @@ class AlgorithmReader {
   }
 
   void read_outputs(const YamlNode& node) {
-    if (!expect(node.is_sequence(), node, "a list of outputs, such as [O, L],")) return;
+    if (!expect(node.is_sequence(), node, "a list of outputs, such as [O, L],") || !few_enough(node, "outputs")) return;
     for (const YamlNode& item : node.items) {
       if (!expect(item.is_scalar(), item, "the name of a definition")) continue;
       const bool known = algorithm_.find_func(item.value) || known_.unread.contains(item.value);
@@ -227,7 +249,7 @@ class AlgorithmReader {
   }
 
   void read_sizes(const YamlNode& node) {
-    if (!expect(node.is_map(), node, "a map of sizes, such as {B: 2, Sq: 512},")) return;
+    if (!expect(node.is_map(), node, "a map of sizes, such as {B: 2, Sq: 512},") || !few_enough(node, "sizes")) return;
     for (std::size_t i = 0; i < node.keys.size(); ++i) {
       const YamlNode& value = node.items[i];
       std::int64_t size = 0;
@@ -262,6 +284,8 @@ class AlgorithmReader {
   Algorithm algorithm_;
   Known known_;
   bool declared_ = true;
+  /// Keys that unknown ones are near to.
+  std::set<std::string> meant_;
 };
 
 }  // namespace
@@ -274,6 +298,7 @@ Algorithm parse_algorithm(const std::string& text, const std::string& file) {
   if (reader.declared()) check_into(algorithm, reader.known(), found);
   Diagnostics errors;
   for (const Diagnostic& d : found.problems()) {
+    if (errors.size() >= kMostProblems) break;
     Location where = d.where;
     if (where.text.empty()) where.text = document.line(where.line);
     errors.error(where, d.message, d.notes);

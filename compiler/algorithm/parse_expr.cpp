@@ -281,7 +281,9 @@ class Parser {
     Read read{std::move(name), {}};
     int depth = 0;
     while (!at_symbol("]")) {
-      if (!read.indices.empty()) expect(",", "or ']' after an index");
+      if (!read.indices.empty() && !at_symbol(","))
+        fail(peek(), "',' or ']' expected after an index, found " + found(peek()));
+      if (!read.indices.empty()) advance();
       Parsed index = parse_infix(kOrStrength);
       depth = std::max(depth, index.depth);
       read.indices.push_back(std::move(index.e));

@@ -176,6 +176,8 @@ YamlDocument::YamlDocument(const std::string& text, const std::string& file, Dia
     while (parser.HandleNextDocument(builder)) {
     }
     root_ = builder.take_root();
+    // Without a document there was no event to take a place from.
+    if (root_.where.line == 0) root_.where = place(1, 1);
   } catch (const YAML::Exception& e) {
     throw UserError(place_of(e.mark), "not YAML: " + e.msg);
   }

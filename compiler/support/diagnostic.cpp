@@ -16,6 +16,11 @@ std::string join_messages(const std::vector<Diagnostic>& diagnostics) {
   return out;
 }
 
+bool equal_ignoring_case(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) { return lower(x) == lower(y); });
+}
+
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -79,9 +84,19 @@ void Diagnostics::throw_if_any() const {
 }
 
 std::string nearest_name(std::string_view word, const std::vector<std::string>& candidates) {
+  // Bounds the work that a hostile file can ask for.
+  constexpr std::size_t kLongestWord = 64;
+  constexpr std::size_t kMostCandidates = 256;
+  if (word.size() > kLongestWord) return {};
+  for (const std::string& candidate : candidates)
+    if (equal_ignoring_case(word, candidate)) return candidate;
+  // Any other letter is one change away from a letter: no help.
+  if (word.size() < 2) return {};
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
-  for (const std::string& candidate : candidates) {
+  for (std::size_t i = 0; i < std::min(candidates.size(), kMostCandidates); ++i) {
+    const std::string& candidate = candidates[i];
+    if (candidate.size() > kLongestWord) continue;
     const std::size_t distance = edit_distance(word, candidate);
     if (distance < best_distance) {
       best_distance = distance;

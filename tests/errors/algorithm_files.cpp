@@ -1,0 +1,54 @@
+// Each tests/errors/algorithm/NAME.yaml is refused with the text of NAME.expected.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "compiler/algorithm/algorithm.h"
+#include "tests/support/paths.h"
+
+namespace astatide::testing {
+namespace {
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::stringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+std::string refusal(const std::string& text, const std::string& file) {
+  try {
+    parse_algorithm(text, file);
+  } catch (const UserError& error) {
+    return std::string(error.what()) + "\n";
+  }
+  return "accepted\n";
+}
+
+}  // namespace
+
+TEST_CASE("Every wrong algorithm file is refused with the place and what to try") {
+  const char* update = std::getenv("UPDATE_GOLDENS");
+  std::set<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(source_path("tests/errors/algorithm")))
+    if (entry.path().extension() == ".yaml") files.insert(entry.path());
+  REQUIRE(files.size() >= 60);
+  for (const std::filesystem::path& file : files) {
+    std::filesystem::path expected = file;
+    expected.replace_extension(".expected");
+    const std::string message = refusal(read_file(file), file.filename().string());
+    if (update && std::string(update) == "1") {
+      std::ofstream(expected, std::ios::binary) << message;
+      continue;
+    }
+    INFO(file);
+    REQUIRE(std::filesystem::exists(expected));
+    CHECK(message == read_file(expected));
+    CHECK(message != "accepted\n");
+  }
+}
+
+}  // namespace astatide::testing
