@@ -28,14 +28,19 @@ bool holds_row(const Budget& budget, const std::pair<std::string, std::int64_t>&
   return std::none_of(budget.tile.begin(), budget.tile.end(), [&](const auto& tile) { return tile == dim; });
 }
 
-/// What the kernel takes when rows are padded and buffers aligned: what is proposed fits then, too.
+std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
+  return plus(value, multiple - 1) / multiple * multiple;
+}
+
+/// What the kernel takes at the most when memory is planned: rows are padded to vectors of four, and one more to move
+/// them to other banks, and buffers are aligned. What is proposed fits then, too.
 std::int64_t padded_bytes(const Budget& budget) {
-  constexpr std::int64_t kRowPadding = 8;  // elements: up to a multiple of four, and four to move rows to other banks
+  constexpr std::int64_t kVector = 4;
   constexpr std::int64_t kAlignment = 128;
   std::int64_t sum = 0;
   for (BudgetBuffer buffer : budget.buffers) {
-    if (!buffer.dims.empty()) buffer.dims.back().second = plus(buffer.dims.back().second, kRowPadding);
-    sum = plus(sum, plus(buffer.bytes(), kAlignment));
+    if (!buffer.dims.empty()) buffer.dims.back().second = plus(round_up(buffer.dims.back().second, kVector), kVector);
+    sum = plus(sum, round_up(buffer.bytes(), kAlignment));
   }
   return sum;
 }

@@ -39,6 +39,8 @@ void check_rows_are_bounded(LegalityCheck& check) {
     const NameRole role = check.role_of(placement.name);
     const auto at = placement.compute_at();
     if (!at || (role != NameRole::element && role != NameRole::weight)) continue;
+    const std::vector<LoopName> legal = check.legal_places(placement.name);
+    if (std::find(legal.begin(), legal.end(), *at) == legal.end()) continue;
     for (const LoopNest* nest : check.nests_of(placement.name)) {
       if (!nest->consistent || nest->position(*at) >= nest->position(nest->axis_loop())) continue;
       const auto extent = check.cascade.axis_extents.find(nest->axis);

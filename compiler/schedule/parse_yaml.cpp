@@ -240,7 +240,7 @@ Schedule parse_schedule(const std::string& text, const std::string& file) {
   Diagnostics errors;
   Schedule schedule = Parser(errors).parse(YamlDocument(text, file, errors).root());
   schedule.name = std::filesystem::path(file).stem().string();
-  schedule.where.file = file;
+  schedule.where = {file, 0, 0, ""};  // what is said of the whole has no line
   check_schedule_values(schedule, errors);
   errors.throw_if_any();
   return schedule;
