@@ -71,7 +71,9 @@ void verify_layouts(const Verified& v) {
       if (s->by == Family::unset) v.fail(stmt, "no family computes this product");
       if (std::holds_alternative<View>(s->lhs) || std::holds_alternative<View>(s->rhs))
         v.fail(stmt, "an operand is in global memory");
-      if (v.kernel.find(s->dst)->space != Space::register_file) v.fail(stmt, s->dst + " is not in registers");
+      // Multiply-adds can leave their result in shared memory; tensor cores have their accumulator in registers.
+      if (s->by != Family::fma && v.kernel.find(s->dst)->space != Space::register_file)
+        v.fail(stmt, s->dst + " is not in registers");
     }
     if (const auto* s = std::get_if<Map>(&stmt.node))
       for (const Access& access : accesses.reads)
