@@ -182,8 +182,8 @@ void check_schedule_values(const Schedule& schedule, Diagnostics& errors) {
     const std::string problem = problem_with(placement.name);
     if (!problem.empty()) {
       errors.error(placement.where, quoted(placement.name) + " " + problem);
-    } else if (key != nullptr && (key->sites & kTopLevel) != 0) {
-      errors.error(placement.where, placement.name + " is a key of the top level and can't name a definition");
+    } else if (key != nullptr) {
+      errors.error(placement.where, placement.name + " is a key of schedules and can't name a definition");
     }
     if (!names.insert(placement.name).second) errors.error(placement.where, quoted(placement.name) + " is given twice");
     if (placement.directives.empty())

@@ -75,7 +75,7 @@ TEST_CASE("fewer slots are proposed where a ring is too long, and the caret stan
                                                       ^
 note: Q 64x128 f32 = 32768; K 6 slots of 64x128 f32 = 196608; V 64x128 f32 = 32768; P 64x64 f32 = 16384
 note: ring_buffer: 2 would fit (147456, and the padding of rows)
-note: tile: {j: 16} would fit (94208, and the padding of rows)
+note: tile: {j: 32} would fit (155648, and the padding of rows)
 )");
 }
 

@@ -129,6 +129,16 @@ TEST_CASE("names are identifiers: quotes, newlines and code do not get in") {
   CHECK_THAT(message_of(std::string(65, 'a') + ": {tile: {i: 1}}\n"), Contains("a name has at most 64"));
 }
 
+TEST_CASE("a key of schedules names no definition, from the C++ API either") {
+  const Schedule schedule = ScheduleBuilder("sm_80")
+                                .place(PlacementBuilder("bound").tile({{"i", 64}}))
+                                .place(PlacementBuilder("tile").tile({{"i", 64}}))
+                                .build();
+  CHECK_THROWS_WITH(
+      check_legal(schedule, testing::example_algorithm("attention"), *find_target("sm_80"), {}),
+      Contains("bound is a key of schedules and can't name a definition") && Contains("tile is a key of schedules"));
+}
+
 TEST_CASE("text that is no YAML, or more than a schedule needs, is refused") {
   CHECK_THAT(message_of("O: {tile: {i: 64}\n"), Contains("not YAML"));
   CHECK_THAT(message_of("O: &a {tile: {i: 64}}\nP: *a\n"),

@@ -1,0 +1,302 @@
+#include <catch2/catch.hpp>
+#include <cctype>
+#include <random>
+
+#include "compiler/schedule/directives.h"
+#include "tests/support/schedule_cases.h"
+
+// Random schedule values survive both of their texts.
+
+namespace astatide {
+namespace {
+
+class RandomSchedule {
+ public:
+  explicit RandomSchedule(std::uint64_t seed) : random_(seed) {}
+
+  Schedule make() {
+    ScheduleBuilder builder(known_targets()[below(known_targets().size())].name);
+    builder.rewrite(below(2) == 0 ? RewriteMode::none : RewriteMode::online);
+    if (below(2) == 0) builder.name("schedule " + std::to_string(below(100)));
+    for (const auto& [extent, value] : numbers(1, std::int64_t{1} << 40, below(3))) builder.bound(extent, value);
+    const std::vector<std::string> owners = names(1 + below(6));
+    for (const std::string& owner : owners)
+      if (find_directive(owner) == nullptr) builder.place(placement(owner));
+    return builder.build();
+  }
+
+ private:
+  std::size_t below(std::size_t limit) { return std::uniform_int_distribution<std::size_t>(0, limit - 1)(random_); }
+  std::int64_t between(std::int64_t least, std::int64_t most) {
+    return std::uniform_int_distribution<std::int64_t>(least, most)(random_);
+  }
+
+  /// Distinct names, among them words that YAML, C++ or the language of schedules could take for something else.
+  std::vector<std::string> names(std::size_t count) {
+    std::vector<std::string> pool = {"O", "S",  "P",     "K_1",     "y",   "n",  "yes", "no",       "on",    "off",
+                                     "e", "e1", "x0",    "tile",    "O_",  "_a", "i",   "stage_at", "none",  "online",
+                                     "j", "b",  "plain", "shared_", "Yes", "N",  "Sk",  "o",        "build", "place"};
+    std::shuffle(pool.begin(), pool.end(), random_);
+    pool.resize(count);
+    return pool;
+  }
+
+  AxisNumbers numbers(std::int64_t least, std::int64_t most, std::size_t count) {
+    AxisNumbers out;
+    for (const std::string& name : names(count)) out.emplace_back(name, between(least, most));
+    return out;
+  }
+
+  std::vector<LoopName> loops() {
+    std::vector<LoopName> out = names(1 + below(5));
+    for (LoopName& loop : out) loop += below(2) == 0 ? "" : below(4) == 0 ? ".i" : ".o";
+    return out;
+  }
+
+  PlacementBuilder placement(const std::string& owner) {
+    std::vector<const DirectiveInfo*> kinds;
+    for (const DirectiveInfo& info : directive_table())
+      if (info.kind) kinds.push_back(&info);
+    std::shuffle(kinds.begin(), kinds.end(), random_);
+    kinds.resize(1 + below(kinds.size()));
+    PlacementBuilder out(owner);
+    for (const DirectiveInfo* info : kinds) add(out, *info);
+    return out;
+  }
+
+  void add(PlacementBuilder& out, const DirectiveInfo& info) {
+    const std::size_t count = 1 + below(3);
+    const int number = static_cast<int>(
+        info.power_of_two ? std::int64_t{1} << below(7)
+                          : between(std::max<std::int64_t>(info.least, 1), std::max<std::int64_t>(info.most, 1)));
+    switch (*info.kind) {
+      case DirectiveKind::tile:
+        out.tile(numbers(info.least, info.most, count));
+        break;
+      case DirectiveKind::reorder:
+        out.reorder(loops());
+        break;
+      case DirectiveKind::gpu_blocks:
+        out.gpu_blocks(loops());
+        break;
+      case DirectiveKind::parallel:
+        out.parallel(loops());
+        break;
+      case DirectiveKind::threads:
+        out.threads(number, static_cast<int>(between(1, 1024)));
+        break;
+      case DirectiveKind::compute_at:
+        out.compute_at(loops()[0]);
+        break;
+      case DirectiveKind::compute_root:
+        out.compute_root();
+        break;
+      case DirectiveKind::store_in:
+        out.store_in(static_cast<Space>(below(3)));
+        break;
+      case DirectiveKind::stage_at:
+        out.stage_at(loops()[0]);
+        break;
+      case DirectiveKind::ring_buffer:
+        out.ring_buffer(number);
+        break;
+      case DirectiveKind::vectorize:
+        out.vectorize(number);
+        break;
+      case DirectiveKind::unroll:
+        out.unroll(numbers(info.least, info.most, count));
+        break;
+      case DirectiveKind::align_storage:
+        out.align_storage(numbers(info.least, info.most, count));
+        break;
+    }
+  }
+
+  std::mt19937_64 random_;
+};
+
+/// Reads the C++ text of a schedule: calls chained on two builders, with strings, integers, enumerators and braces.
+class CppReader {
+ public:
+  explicit CppReader(const std::string& text) : text_(text) {}
+
+  Schedule read() {
+    expect("Schedule schedule = ScheduleBuilder(");
+    ScheduleBuilder builder(string());
+    expect(")");
+    while (true) {
+      expect(".");
+      const std::string call = word();
+      expect("(");
+      if (call == "build") break;
+      if (call == "name") builder.name(string());
+      if (call == "rewrite")
+        builder.rewrite(enumerator() == "RewriteMode::none" ? RewriteMode::none : RewriteMode::online);
+      if (call == "bound") {
+        const std::string extent = string();
+        expect(",");
+        builder.bound(extent, integer());
+      }
+      if (call == "place") builder.place(placement());
+      expect(")");
+    }
+    expect(");");
+    return builder.build();
+  }
+
+ private:
+  void skip_space() {
+    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
+  }
+  bool next_is(char c) {
+    skip_space();
+    return at_ < text_.size() && text_[at_] == c;
+  }
+  void expect(const std::string& wanted) {
+    for (const char c : wanted) {
+      if (c == ' ') continue;
+      if (!next_is(c)) FAIL("wanted " << wanted << " at " << text_.substr(at_, 20));
+      ++at_;
+    }
+  }
+  std::string word() {
+    skip_space();
+    const std::size_t start = at_;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) ++at_;
+    return text_.substr(start, at_ - start);
+  }
+  std::string enumerator() {
+    std::string name = word();
+    expect("::");
+    return name + "::" + word();
+  }
+  std::string string() {
+    expect("\"");
+    const std::size_t end = text_.find('"', at_);
+    std::string out = text_.substr(at_, end - at_);
+    at_ = end + 1;
+    return out;
+  }
+  std::int64_t integer() {
+    skip_space();
+    std::size_t length = 0;
+    const std::int64_t value = std::stoll(text_.substr(at_), &length);
+    at_ += length;
+    return value;
+  }
+
+  AxisNumbers axis_numbers() {
+    AxisNumbers out;
+    expect("{");
+    while (!next_is('}')) {
+      expect("{");
+      const std::string axis = string();
+      expect(",");
+      out.emplace_back(axis, integer());
+      expect("}");
+      if (next_is(',')) expect(",");
+    }
+    expect("}");
+    return out;
+  }
+  std::vector<LoopName> loops() {
+    std::vector<LoopName> out;
+    expect("{");
+    while (!next_is('}')) {
+      out.push_back(string());
+      if (next_is(',')) expect(",");
+    }
+    expect("}");
+    return out;
+  }
+
+  PlacementBuilder placement() {
+    expect("PlacementBuilder(");
+    PlacementBuilder out(string());
+    expect(")");
+    while (next_is('.')) {
+      expect(".");
+      const std::string call = word();
+      expect("(");
+      add(out, call);
+      expect(")");
+    }
+    return out;
+  }
+
+  void add(PlacementBuilder& out, const std::string& call) {
+    if (call == "tile") {
+      out.tile(axis_numbers());
+    } else if (call == "reorder") {
+      out.reorder(loops());
+    } else if (call == "gpu_blocks") {
+      out.gpu_blocks(loops());
+    } else if (call == "parallel") {
+      out.parallel(loops());
+    } else if (call == "threads") {
+      const int rows = static_cast<int>(integer());
+      expect(",");
+      out.threads(rows, static_cast<int>(integer()));
+    } else if (call == "compute_at") {
+      out.compute_at(string());
+    } else if (call == "compute_root") {
+      out.compute_root();
+    } else if (call == "store_in") {
+      const std::string space = enumerator();
+      out.store_in(space == "Space::global"   ? Space::global
+                   : space == "Space::shared" ? Space::shared
+                                              : Space::register_file);
+    } else if (call == "stage_at") {
+      out.stage_at(string());
+    } else if (call == "ring_buffer") {
+      out.ring_buffer(static_cast<int>(integer()));
+    } else if (call == "vectorize") {
+      out.vectorize(static_cast<int>(integer()));
+    } else if (call == "unroll") {
+      out.unroll(axis_numbers());
+    } else if (call == "align_storage") {
+      out.align_storage(axis_numbers());
+    } else {
+      FAIL("no builder has the call " << call);
+    }
+  }
+
+  std::string text_;
+  std::size_t at_ = 0;
+};
+
+constexpr std::uint64_t kSeeds = 500;
+
+TEST_CASE("a schedule printed as YAML is read as an equal one, whose text is the same") {
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+    const Schedule schedule = RandomSchedule(seed).make();
+    const std::string text = print_schedule(schedule);
+    INFO("seed " << seed << "\n" << text);
+    const Schedule again = parse_schedule(text, "printed.yaml");
+    REQUIRE(equal(schedule, again));
+    REQUIRE(print_schedule(again) == text);
+  }
+}
+
+TEST_CASE("a schedule printed as C++ builds an equal one, of the same name") {
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+    const Schedule schedule = RandomSchedule(seed).make();
+    const std::string text = print_schedule_as_cpp(schedule);
+    INFO("seed " << seed << "\n" << text);
+    const Schedule again = CppReader(text).read();
+    REQUIRE(equal(schedule, again));
+    REQUIRE(again.name == schedule.name);
+  }
+}
+
+TEST_CASE("shipped schedules survive both of their texts") {
+  for (const std::string& name : testing::shipped_schedule_names()) {
+    INFO(name);
+    const Schedule schedule = parse_schedule(testing::shipped_schedule(name), name + ".yaml");
+    CHECK(equal(schedule, parse_schedule(print_schedule(schedule), "printed.yaml")));
+    CHECK(equal(schedule, CppReader(print_schedule_as_cpp(schedule)).read()));
+  }
+}
+
+}  // namespace
+}  // namespace astatide
