@@ -6,9 +6,21 @@
 namespace astatide {
 namespace {
 
-bool binds_loosely(const Expr& e) {
+/// How strongly the parts of an expression hold together; a reduction takes in all that follows.
+int strength(const Expr& e) {
+  if (e.as<Reduce>()) return 0;
   const auto* c = e.as<Call>();
-  return c && info(c->op).is_operator;
+  if (!c || !info(c->op).is_operator || c->op == Op::floor_div) return 4;
+  switch (c->op) {
+    case Op::add:
+    case Op::sub:
+      return 2;
+    case Op::mul:
+    case Op::div:
+      return 3;
+    default:
+      return 1;
+  }
 }
 
 bool is_product(const Expr& e) { return e.is_call(Op::mul); }
@@ -26,7 +38,9 @@ class MathematicsPrinter {
     if (!c || !has_reduction(e)) return print_expr(e, names_);
     if (!info(c->op).is_operator) return print_function(*c);
     if (c->args.size() == 1) return std::string(info(c->op).name) + operand(c->args[0]);
-    return operand(c->args[0]) + " " + std::string(info(c->op).name) + " " + operand(c->args[1]);
+    const int own = strength(e);
+    return operand(c->args[0], own == 1 ? 2 : own) + " " + std::string(info(c->op).name) + " " +
+           operand(c->args[1], own + 1);
   }
 
  private:
@@ -36,9 +50,9 @@ class MathematicsPrinter {
     return found;
   }
 
-  std::string operand(const Expr& e) const {
+  std::string operand(const Expr& e, int least = 4) const {
     const std::string text = print(e);
-    return binds_loosely(e) || e.as<Reduce>() ? "(" + text + ")" : text;
+    return strength(e) < least ? "(" + text + ")" : text;
   }
 
   std::string print_function(const Call& c) const {
@@ -50,7 +64,7 @@ class MathematicsPrinter {
   std::string print_reduce(const Reduce& r) const {
     const Expr& body = r.body.front();
     const std::string name = std::string(name_of(r.op)) + "_" + r.axis;
-    if (r.op != Reduction::sum) return name + " " + (binds_loosely(body) ? "(" + print(body) + ")" : print(body));
+    if (r.op != Reduction::sum) return name + " " + operand(body);
     return name + " " + (is_product(body) ? print_product(body, " ") : operand(body));
   }
 
@@ -65,7 +79,7 @@ class MathematicsPrinter {
     for (std::size_t i = 0; i < factors.size(); ++i) {
       const bool last = i + 1 == factors.size();
       const bool bare = factors[i].as<Reduce>() && last && reductions == 1;
-      out += (i == 0 ? "" : times) + (bare ? print(factors[i]) : operand(factors[i]));
+      out += (i == 0 ? "" : times) + (bare ? print(factors[i]) : operand(factors[i], i == 0 ? 3 : 4));
     }
     return out;
   }
