@@ -5,6 +5,17 @@
 
 namespace astatide {
 
+Expr exp2(const Expr& a) { return call(Op::exp2, {a}); }
+Expr sqrt(const Expr& a) { return call(Op::sqrt, {a}); }
+Expr tanh(const Expr& a) { return call(Op::tanh, {a}); }
+Expr sigmoid(const Expr& a) { return call(Op::sigmoid, {a}); }
+Expr abs(const Expr& a) { return call(Op::abs, {a}); }
+Expr sum(const std::string& axis, const Expr& body) { return reduce(Reduction::sum, axis, body); }
+Expr max(const std::string& axis, const Expr& body) { return reduce(Reduction::max, axis, body); }
+Expr min(const std::string& axis, const Expr& body) { return reduce(Reduction::min, axis, body); }
+Expr softmax(const std::string& axis, const Expr& body) { return reduce(Reduction::softmax, axis, body); }
+Expr logsumexp(const std::string& axis, const Expr& body) { return reduce(Reduction::logsumexp, axis, body); }
+
 AlgorithmBuilder::AlgorithmBuilder(std::string name) { algorithm_.name = std::move(name); }
 
 AlgorithmBuilder& AlgorithmBuilder::extents(const std::vector<std::string>& names) {
@@ -30,6 +41,11 @@ AlgorithmBuilder& AlgorithmBuilder::input(const std::string& name, const std::ve
   for (const std::string& dim : dims)
     parsed.push_back(parse_expr(SourceText(dim, Location{"a dimension of " + quoted(name), 1, 1, dim}), names, true));
   return input(name, std::move(parsed), dtype);
+}
+
+AlgorithmBuilder& AlgorithmBuilder::input(const std::string& name, std::initializer_list<const char*> dims,
+                                          std::optional<ScalarType> dtype) {
+  return input(name, std::vector<std::string>(dims.begin(), dims.end()), dtype);
 }
 
 AlgorithmBuilder& AlgorithmBuilder::define(const std::string& line) {

@@ -11,14 +11,31 @@
 
 namespace astatide {
 
+// Formulas that only algorithms are written with; see expr.h for the others.
+Expr exp2(const Expr& a);
+Expr sqrt(const Expr& a);
+Expr tanh(const Expr& a);
+Expr sigmoid(const Expr& a);
+Expr abs(const Expr& a);
+/// Reductions over a named axis.
+Expr sum(const std::string& axis, const Expr& body);
+Expr max(const std::string& axis, const Expr& body);
+Expr min(const std::string& axis, const Expr& body);
+Expr softmax(const std::string& axis, const Expr& body);
+Expr logsumexp(const std::string& axis, const Expr& body);
+
 // The fluent form of an algorithm. It builds the same value as a file does:
 //
 //   AlgorithmBuilder a("attention");
-//   auto [B, H, Sq, Sk, D, Dv] = ...; a.extents({"B", "H", "Sq", "Sk", "D", "Dv"});
-//   a.scalar("scale", 1 / sqrt(D));                                        // scalars and inputs before the lines that
-//   use them a.input("Q", {"B", "H", "Sq", "D"}); a.define("S[b,h,i,j] = sum(d, Q[b,h,i,d] * K[b,h,j,d]) * scale"); //
-//   as text, or as expressions: a.define("A", {"b", "h", "i", "j"}, read("S", {b, h, i, j})).where(less_equal(j, i + Sk
-//   - Sq)); Algorithm value = a.outputs({"O", "L"}).build();                       // checked
+//   a.extents({"B", "H", "Sq", "Sk", "D"});
+//   a.scalar("scale", 1 / sqrt(variable("D")));
+//   a.input("Q", {"B", "H", "Sq", "D"}).input("K", {"B", "H", "Sk", "D"}).input("V", {"B", "H", "Sk", "D"});
+//   // A definition as a line of a file, or as a formula:
+//   a.define("S[b,h,i,j] = sum(d, Q[b,h,i,d] * K[b,h,j,d]) * scale");
+//   a.define("A", {"b", "h", "i", "j"}, read("S", {b, h, i, j}), less_equal(j, i + Sk - Sq));
+//   Algorithm value = a.outputs({"O", "L"}).build();  // checked
+//
+// Extents, scalars and inputs come before the lines that use them: what `/` and `max` mean depends on them.
 class AlgorithmBuilder {
  public:
   explicit AlgorithmBuilder(std::string name);
@@ -28,6 +45,9 @@ class AlgorithmBuilder {
   AlgorithmBuilder& input(const std::string& name, std::vector<Expr> dims,
                           std::optional<ScalarType> dtype = std::nullopt);
   AlgorithmBuilder& input(const std::string& name, const std::vector<std::string>& dims,
+                          std::optional<ScalarType> dtype = std::nullopt);
+  /// For literals: {"B", "H"} would else be the two ends of a range as well.
+  AlgorithmBuilder& input(const std::string& name, std::initializer_list<const char*> dims,
                           std::optional<ScalarType> dtype = std::nullopt);
   /// A definition as a line of an algorithm file. Throws UserError where it does not parse.
   AlgorithmBuilder& define(const std::string& line);

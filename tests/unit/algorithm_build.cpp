@@ -9,7 +9,7 @@ namespace {
 AlgorithmBuilder declared() {
   AlgorithmBuilder builder("causal_gqa");
   builder.extents({"B", "Hq", "Hkv", "Sq", "Sk", "D", "Dv"});
-  builder.scalar("scale", parse_expr("1/sqrt(D)", {}));
+  builder.scalar("scale", 1 / sqrt(variable("D")));
   builder.input("Q", {"B", "Hq", "Sq", "D"}).input("K", {"B", "Hkv", "Sk", "D"}).input("V", {"B", "Hkv", "Sk", "Dv"});
   builder.outputs({"O", "L"});
   for (const auto& [extent, size] :
@@ -45,16 +45,25 @@ TEST_CASE("Formulas given to the builder make the value that the file makes") {
   const Expr kv_head = floor_div(h * variable("Hkv"), variable("Hq"));
   const Expr scores = read("A", {b, h, i, j});
   AlgorithmBuilder builder = declared();
-  builder.define(
-      "S", {"b", "h", "i", "j"},
-      reduce(Reduction::sum, "d", read("Q", {b, h, i, d}) * read("K", {b, kv_head, j, d})) * variable("scale"));
+  builder.define("S", {"b", "h", "i", "j"},
+                 sum("d", read("Q", {b, h, i, d}) * read("K", {b, kv_head, j, d})) * variable("scale"));
   builder.define("A", {"b", "h", "i", "j"}, read("S", {b, h, i, j}),
                  less_equal(j, i + variable("Sk") - variable("Sq")));
-  builder.define("P", {"b", "h", "i", "j"}, reduce(Reduction::softmax, "j", scores));
-  builder.define("O", {"b", "h", "i", "e"},
-                 reduce(Reduction::sum, "j", read("P", {b, h, i, j}) * read("V", {b, kv_head, j, e})));
-  builder.define("L", {"b", "h", "i"}, reduce(Reduction::logsumexp, "j", scores));
+  builder.define("P", {"b", "h", "i", "j"}, softmax("j", scores));
+  builder.define("O", {"b", "h", "i", "e"}, sum("j", read("P", {b, h, i, j}) * read("V", {b, kv_head, j, e})));
+  builder.define("L", {"b", "h", "i"}, logsumexp("j", scores));
   CHECK(equal(builder.build(), example_algorithm("causal_gqa")));
+}
+
+TEST_CASE("Dimensions are names or formulas, and may have a type of their own") {
+  AlgorithmBuilder builder("paged");
+  builder.extents({"B", "N", "Pages"});
+  builder.input("page", {"B", "N/16"}, ScalarType::i32)
+      .input("x", {variable("Pages"), Expr(16)})
+      .axis("j", variable("N"));
+  const Algorithm algorithm = builder.define("O[b,j] = x[page[b, j/16], j%16]").outputs({"O"}).build();
+  CHECK(algorithm.find_input("page")->dims[1] == floor_div(variable("N"), 16));
+  CHECK(algorithm.find_input("page")->dtype == ScalarType::i32);
 }
 
 TEST_CASE("What the builder refuses says which definition") {
