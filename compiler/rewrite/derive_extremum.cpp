@@ -49,7 +49,10 @@ class ExtremumDeriver {
       const bool is_value =
           !derivation_.varies_with_slots(free_variables(derivation_.over_slots(stage_.term))) || added.indicated;
       added.name = takes_name_ && is_value ? stage_.name : derivation_.fresh.fresh(stage_.name + "_acc");
-      if (stage_.op == Reduction::max && added.term.is_call(Op::abs)) derivation_.signs.nonnegative.insert(added.name);
+      const Polynomial form = normal_form(added.term, derivation_.signs);
+      if (form.size() == 1 && is_nonnegative(form[0], derivation_.signs)) {
+        derivation_.signs.nonnegative.insert(added.name);
+      }
     }
     return added.name;
   }

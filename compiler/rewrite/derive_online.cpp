@@ -112,6 +112,19 @@ void check_outputs(const Derivation& derivation) {
   }
 }
 
+void derive_stage(Derivation& derivation, const Stage& stage, bool takes_name) {
+  try {
+    if (stage.op == Reduction::sum) {
+      derive_sum(derivation, stage, takes_name);
+    } else {
+      derive_extremum(derivation, stage, takes_name);
+    }
+  } catch (const ExpansionTooLarge& problem) {
+    throw UserError(stage.where, "stage '" + stage.name + "': its term can't be taken apart: " + problem.what(),
+                    {"schedule it without the streaming form (rewrite: none)"});
+  }
+}
+
 }  // namespace
 
 std::string new_value_name(const std::string& slot) { return slot + "_new"; }
@@ -127,11 +140,7 @@ Recurrence derive_online(const Cascade& original, const DeriveOptions& options) 
     const bool takes_name = std::none_of(cascade.values.begin(), cascade.values.end(), [&](const RowValue& value) {
       return value.output && value.name == stage.name;
     });
-    if (stage.op == Reduction::sum) {
-      derive_sum(derivation, stage, takes_name);
-    } else {
-      derive_extremum(derivation, stage, takes_name);
-    }
+    derive_stage(derivation, stage, takes_name);
     if (derivation.slots.size() > kMaxSlotsInAll) {
       throw UserError(stage.where, "stage '" + stage.name + "': with it the streaming form carries " +
                                        std::to_string(derivation.slots.size()) + " values a row, more than the limit " +

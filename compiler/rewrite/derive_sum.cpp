@@ -40,7 +40,8 @@ class SumDeriver {
  private:
   std::vector<SplitTerm> split(const Expr& whole) const {
     std::vector<SplitTerm> terms;
-    for (const Monomial& term : expanded(whole)) terms.push_back(split_term(derivation_, stage_, term, whole));
+    for (const Monomial& term : normal_form(whole, derivation_.signs))
+      terms.push_back(split_term(derivation_, stage_, term, whole));
     return terms;
   }
 
@@ -85,15 +86,6 @@ class SumDeriver {
       }
       default:
         return e;
-    }
-  }
-
-  Polynomial expanded(const Expr& whole) const {
-    try {
-      return normal_form(whole, derivation_.signs);
-    } catch (const ExpansionTooLarge& problem) {
-      throw UserError(stage_.where, "stage '" + stage_.name + "': its term can't be taken apart: " + problem.what(),
-                      {"schedule it without the streaming form (rewrite: none)"});
     }
   }
 

@@ -143,7 +143,8 @@ Polynomial opaque(const Expr& e, const Signs& signs) {
 Polynomial form_of(const Expr& e, const Signs& signs);
 
 Polynomial call_form(const Expr& e, const Signs& signs) {
-  const auto& [op, args] = *e.as<Call>();
+  const Op op = e.as<Call>()->op;
+  const std::vector<Expr>& args = e.as<Call>()->args;
   const auto operand = [&](std::size_t i) { return form_of(args[i], signs); };
   switch (op) {
     case Op::add:

@@ -104,7 +104,9 @@ SplitTerm split_term(const Derivation& derivation, const Stage& stage, const Mon
       }
     } else if (along) {
       split.along = multiply(split.along, factor);
-    } else if (row && power.exponent < 0 && is_extremum_reference(derivation, power.base)) {
+    } else if (row && power.exponent < 0 && is_extremum_reference(derivation, power.base) &&
+               is_nonnegative(power_of(power.base), derivation.signs)) {
+      // s/a with a = max |s| stays in range; a maximum that can pass through 0 must not divide before it is final.
       split.held = multiply(split.held, factor);
     } else {
       split.row = multiply(split.row, factor);

@@ -70,21 +70,15 @@ Expr write_move(const Derivation& derivation, const Carried& slot) {
         has_shift = true;
       }
     }
-    Expr ratio(1);
-    bool ratio_can_overflow = false;
-    if (!slot.exponent_row.empty()) ratio = exponential(exponent_of_ratio(derivation, slot.exponent_row));
-    if (!slot.held.powers.empty()) {
-      const Expr held_ratio =
-          to_expr(multiply(Polynomial{reciprocal(slot.held)}, with_new_values(derivation, Polynomial{slot.held})));
-      ratio = ratio * held_ratio;
-      ratio_can_overflow = true;
+    moved = shifted;
+    if (!slot.exponent_row.empty()) {
+      const Expr ratio = exponential(exponent_of_ratio(derivation, slot.exponent_row));
+      // From minus infinity the ratio is 0 and the shift infinite.
+      moved = has_shift ? absorb(ratio, shifted) : shifted * ratio;
     }
-    if (ratio.is_constant(1)) {
-      moved = shifted;
-    } else if (has_shift) {
-      moved = absorb(ratio, shifted);
-    } else {
-      moved = ratio_can_overflow ? absorb(shifted, ratio) : shifted * ratio;
+    if (!slot.held.powers.empty()) {
+      moved = absorb(moved, to_expr(multiply(Polynomial{reciprocal(slot.held)},
+                                             with_new_values(derivation, Polynomial{slot.held}))));
     }
   }
   if (slot.indicator.empty()) return moved;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/algorithm/evaluate.h"
 #include "compiler/rewrite/execute.h"
 
 namespace astatide::test {
@@ -231,6 +232,31 @@ struct RowData {
     return row;
   }
 };
+
+inline Arguments arguments_of(const Algorithm& algorithm, const RowData& row) {
+  Arguments arguments;
+  for (const Extent& extent : algorithm.extents) {
+    arguments.extents[extent.name] = extent.name == "I" ? 1 : extent.name == "E" ? 2 : row.length;
+  }
+  for (const Input& input : algorithm.inputs) {
+    if (input.name == "v") {
+      arguments.inputs["v"] = {{row.length, 2}, row.v};
+    } else {
+      arguments.inputs[input.name] = {{1, row.length},
+                                      input.name == "s"   ? row.s
+                                      : input.name == "r" ? row.r
+                                                          : row.keep};
+    }
+  }
+  return arguments;
+}
+
+/// What the evaluator of algorithms, which is the oracle, says.
+inline RowOutputs evaluate_algorithm(const Algorithm& algorithm, const RowData& row) {
+  RowOutputs outputs;
+  for (const auto& [name, tensor] : evaluate(algorithm, arguments_of(algorithm, row))) outputs[name] = tensor.values;
+  return outputs;
+}
 
 inline double uniform(std::mt19937& rng, double low, double high) {
   return std::uniform_real_distribution<double>(low, high)(rng);
