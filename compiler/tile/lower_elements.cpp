@@ -121,7 +121,8 @@ Coordinate KernelBuilder::coordinate(const std::string& axis) {
   const NestLoop* loop = nest.over(axis);
   if (!loop) return {axis, Expr(0), std::nullopt};
   Coordinate out{axis, variable(loop->var) * Expr(loop->step), lowering.extent_of(axis)};
-  if (loop->step == 1 || (axis == nest.column && covers_exactly(axis))) out.limit.reset();
+  // A loop over the reduced axis that runs once does so for no element, too.
+  if (axis == nest.column ? covers_exactly(axis) : loop->step == 1) out.limit.reset();
   return out;
 }
 

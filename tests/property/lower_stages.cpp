@@ -1,0 +1,194 @@
+// Whatever legal schedule lowers an algorithm, the program has the algorithm's values, and no pass changes one.
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <random>
+
+#include "compiler/algorithm/evaluate.h"
+#include "compiler/pipeline.h"
+#include "compiler/support/diagnostic.h"
+#include "compiler/tile/interpret.h"
+#include "tests/support/random_schedule.h"
+#include "tests/support/schedule_cases.h"
+
+namespace astatide::testing {
+namespace {
+
+constexpr double kTolerance = 1e-9;
+
+Arguments random_inputs(const Algorithm& algorithm, std::map<std::string, std::int64_t> extents, std::mt19937& random) {
+  Arguments out;
+  out.extents = std::move(extents);
+  std::normal_distribution<double> normal;
+  for (const Input& input : algorithm.inputs) {
+    DoubleTensor tensor;
+    std::int64_t count = 1;
+    for (const Expr& dim : input.dims) {
+      tensor.shape.push_back(evaluate_integer(dim, out.extents));
+      count *= tensor.shape.back();
+    }
+    for (std::int64_t n = 0; n < count; ++n)
+      tensor.values.push_back(input.dtype == ScalarType::i32 ? static_cast<double>(random() % 3) : normal(random));
+    out.inputs[input.name] = std::move(tensor);
+  }
+  return out;
+}
+
+/// The largest difference; infinite where one is NaN and the other not.
+double distance(const DoubleTensor& a, const DoubleTensor& b) {
+  if (a.shape != b.shape) return std::numeric_limits<double>::infinity();
+  double out = 0;
+  for (std::size_t n = 0; n < a.values.size(); ++n) {
+    const double x = a.values[n], y = b.values[n];
+    if (x == y || (std::isnan(x) && std::isnan(y))) continue;
+    const double difference = std::abs(x - y) / std::max(1.0, std::abs(y));
+    out = std::isnan(difference) ? std::numeric_limits<double>::infinity() : std::max(out, difference);
+  }
+  return out;
+}
+
+double distance(const std::map<std::string, DoubleTensor>& a, const std::map<std::string, DoubleTensor>& b) {
+  double out = 0;
+  for (const auto& [name, tensor] : b) out = std::max(out, distance(a.at(name), tensor));
+  return out;
+}
+
+/// Every stage of one compilation against the oracle.
+void require_stages_equal(const Algorithm& algorithm, const Schedule& schedule, const Arguments& arguments) {
+  const auto expected = evaluate(algorithm, arguments);
+  CompileOptions options;
+  options.target = *find_target(schedule.target);
+  options.sizes = arguments.extents;
+  int stages = 0;
+  compile(algorithm, schedule, options, [&](std::string_view stage, const tile::Program& program) {
+    INFO("after " << stage << ":\n" << tile::print(program));
+    ++stages;
+    REQUIRE(distance(tile::interpret(program, algorithm, arguments), expected) < kTolerance);
+  });
+  REQUIRE(stages == static_cast<int>(pass_table().size()) + 1);
+}
+
+std::map<std::string, std::int64_t> shape(const Algorithm& algorithm, std::int64_t sq, std::int64_t sk) {
+  const std::map<std::string, std::int64_t> all = {{"B", 1}, {"Hq", 2}, {"Hkv", 1},    {"Sq", sq},  {"Sk", sk},
+                                                   {"D", 5}, {"Dv", 6}, {"Prefix", 7}, {"Left", 9}, {"Right", 2}};
+  std::map<std::string, std::int64_t> out;
+  for (const Extent& extent : algorithm.extents) out[extent.name] = all.at(extent.name);
+  return out;
+}
+
+const std::vector<std::pair<int, int>> kShapes = {{37, 41}, {5, 33}, {33, 5}, {1, 1},  {1, 40},
+                                                  {40, 1},  {3, 0},  {0, 3},  {16, 16}};
+
+void require_random_schedules(const std::string& name, int count) {
+  const Algorithm algorithm = example_algorithm(name);
+  for (int seed = 0; seed < count; ++seed) {
+    std::mt19937 random(static_cast<std::uint32_t>(seed));
+    const auto [sq, sk] = kShapes[static_cast<std::size_t>(seed) % kShapes.size()];
+    const auto extents = shape(algorithm, sq, sk);
+    const std::optional<Schedule> schedule = random_schedule(algorithm, extents, random);
+    INFO(name << " seed " << seed << " Sq " << sq << " Sk " << sk);
+    REQUIRE(schedule);
+    INFO(print_schedule(*schedule));
+    require_stages_equal(algorithm, *schedule, random_inputs(algorithm, extents, random));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every stage of a random legal schedule of attention has the oracle's values") {
+  require_random_schedules("attention", 40);
+}
+TEST_CASE("every stage of a random legal schedule of causal grouped attention has the oracle's values") {
+  require_random_schedules("causal_gqa", 60);
+}
+TEST_CASE("every stage of a random legal schedule of a sliding window has the oracle's values") {
+  require_random_schedules("sliding_window", 60);
+}
+TEST_CASE("every stage of a random legal schedule of a capped, biased score has the oracle's values") {
+  require_random_schedules("softcap_alibi", 30);
+}
+TEST_CASE("every stage of a random legal schedule of a dense bias has the oracle's values") {
+  require_random_schedules("additive_bias", 30);
+}
+TEST_CASE("every stage of a random legal schedule of masks that aren't affine has the oracle's values") {
+  require_random_schedules("document_mask", 30);
+  require_random_schedules("prefix_lm", 30);
+}
+TEST_CASE("every stage of a random legal schedule of weights without a reference has the oracle's values") {
+  require_random_schedules("sigmoid_attention", 30);
+  require_random_schedules("linear_attention", 30);
+}
+TEST_CASE("every stage of a random legal schedule of a sink has the oracle's values") {
+  require_random_schedules("sink", 30);
+}
+TEST_CASE("every stage of a random legal schedule of sums that move with others has the oracle's values") {
+  require_random_schedules("entropy", 30);
+  require_random_schedules("variance", 30);
+}
+
+TEST_CASE("S03: 200 random legal schedules of attention give the values of none") {
+  const Algorithm algorithm = example_algorithm("attention");
+  const std::map<std::string, std::int64_t> extents = {{"B", 1},    {"Hq", 2}, {"Hkv", 2}, {"Sq", 37},
+                                                       {"Sk", 130}, {"D", 24}, {"Dv", 40}};
+  std::mt19937 random(0);
+  const Arguments arguments = random_inputs(algorithm, extents, random);
+  const auto expected = evaluate(algorithm, arguments);
+  for (int n = 0; n < 200; ++n) {
+    const std::optional<Schedule> schedule = random_schedule(algorithm, extents, random, 64);
+    REQUIRE(schedule);
+    INFO("schedule " << n << ":\n" << print_schedule(*schedule));
+    CompileOptions options;
+    options.target = *find_target(schedule->target);
+    options.sizes = extents;
+    REQUIRE(distance(tile::interpret(compile(algorithm, *schedule, options), algorithm, arguments), expected) <
+            kTolerance);
+  }
+}
+
+TEST_CASE("the comparison with the oracle catches a pass that drops a move, a tile or a mask") {
+  const Algorithm algorithm = example_algorithm("causal_gqa");
+  const Schedule schedule = parse_schedule(
+      "target: sm_80\nO: {tile: {i: 8, j: 8}, gpu_blocks: [i.o, h, b], reorder: [b, h, i.o, j.o], threads: [8, 8]}\n"
+      "S: {compute_at: j.o, store_in: register}\nP: {compute_at: j.o, store_in: shared}\n"
+      "Q: {stage_at: i.o, store_in: shared}\nK: {stage_at: j.o, store_in: shared}\nV: {stage_at: j.o, store_in: "
+      "shared}\n",
+      "inline");
+  const auto extents = shape(algorithm, 20, 37);
+  std::mt19937 random(3);
+  const Arguments arguments = random_inputs(algorithm, extents, random);
+  const auto expected = evaluate(algorithm, arguments);
+  CompileOptions options;
+  options.target = *find_target("sm_80");
+  options.sizes = extents;
+  tile::Program lowered, split;
+  compile(algorithm, schedule, options, [&](std::string_view stage, const tile::Program& program) {
+    if (stage == "lower") lowered = program;
+    if (stage == "split_masked_loops") split = program;
+  });
+  const auto mutated = [&](tile::Program program, const std::function<void(tile::Stmt&)>& change) {
+    for (tile::Kernel& kernel : program.kernels)
+      kernel.body = tile::transform_blocks(kernel.body, [&](tile::Block block) {
+        for (tile::Stmt& stmt : block) change(stmt);
+        return block;
+      });
+    return distance(tile::interpret(program, algorithm, arguments), expected);
+  };
+  REQUIRE(mutated(lowered, [](tile::Stmt&) {}) < kTolerance);
+  CHECK(mutated(lowered, [](tile::Stmt& stmt) {
+          if (auto* advance = std::get_if<tile::Advance>(&stmt.node)) advance->moving.clear();
+        }) > 1e-3);
+  CHECK(mutated(lowered, [](tile::Stmt& stmt) {
+          if (auto* map = std::get_if<tile::Map>(&stmt.node)) map->where_predicates.clear();
+        }) > 1e-3);
+  CHECK(mutated(split, [](tile::Stmt& stmt) {
+          auto* loop = std::get_if<tile::For>(&stmt.node);
+          if (loop && loop->note == "partial") loop->end = loop->end - 1;
+        }) > 1e-3);
+  CHECK(mutated(split, [](tile::Stmt& stmt) {
+          auto* loop = std::get_if<tile::For>(&stmt.node);
+          if (loop && loop->note == "full") loop->end = loop->end + 1;
+          if (loop && loop->note == "partial") loop->begin = loop->begin + 1;
+        }) > 1e-3);
+}
+
+}  // namespace astatide::testing

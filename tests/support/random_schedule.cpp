@@ -1,0 +1,163 @@
+#include "tests/support/random_schedule.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "compiler/rewrite/cascade.h"
+#include "compiler/support/diagnostic.h"
+
+namespace astatide::testing {
+namespace {
+
+class Draw {
+ public:
+  Draw(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& sizes, std::mt19937& random, int largest)
+      : algorithm_(algorithm), cascade_(find_cascade(algorithm)), sizes_(sizes), random_(random), largest_(largest) {}
+
+  Schedule schedule() {
+    cuda_ = chance(2);
+    online_ = chance(2);
+    ScheduleBuilder builder(cuda_ ? "sm_80" : "cpu");
+    builder.rewrite(online_ ? RewriteMode::online : RewriteMode::none);
+    const Expr& extent = cascade_.axis_extents.at(cascade_.axis);
+    if (const auto* name = extent.as<Variable>(); name && (!online_ || chance(5)))
+      builder.bound(name->name, std::max<std::int64_t>(1, sizes_.at(name->name)));
+
+    PlacementBuilder main = nest(main_output(), true);
+    for (const Func& func : algorithm_.define) {
+      const bool along = std::find(func.indices.begin(), func.indices.end(), cascade_.axis) != func.indices.end();
+      if (along && !chance(4)) builder.place(inner(func.name));
+    }
+    builder.place(main);
+    for (const Input& input : algorithm_.inputs)
+      if (is_operand(input.name)) builder.place(staged(input.name));
+    return builder.build();
+  }
+
+ private:
+  bool chance(int in) { return std::uniform_int_distribution<int>(0, in - 1)(random_) == 0; }
+  template <class T>
+  T pick(const std::vector<T>& from) {
+    return from[std::uniform_int_distribution<std::size_t>(0, from.size() - 1)(random_)];
+  }
+  int tile() {
+    std::vector<int> sizes;
+    for (const int size : {1, 2, 3, 4, 8, 12, 16, 24, 32, 64})
+      if (size <= largest_) sizes.push_back(size);
+    return pick(sizes);
+  }
+
+  std::string main_output() {
+    std::vector<std::string> rows;
+    for (const std::string& output : algorithm_.outputs) {
+      const auto& indices = algorithm_.find_func(output)->indices;
+      if (std::find(indices.begin(), indices.end(), cascade_.axis) == indices.end()) rows.push_back(output);
+    }
+    return pick(rows);
+  }
+
+  bool is_operand(const std::string& input) const {
+    bool found = false;
+    for (const Element& element : cascade_.elements)
+      if (element.product)
+        found = found || tensors_read(element.product->lhs).contains(input) ||
+                tensors_read(element.product->rhs).contains(input);
+    for (const Stage& stage : cascade_.stages)
+      found = found || (!stage.extra.empty() && tensors_read(stage.term).contains(input));
+    return found;
+  }
+
+  /// Tiles, loops, blocks and threads.
+  PlacementBuilder nest(const std::string& name, bool reduces) {
+    PlacementBuilder out(name);
+    AxisNumbers tiles;
+    std::vector<LoopName> order;
+    for (std::size_t n = 0; n < cascade_.rows.size(); ++n) {
+      const bool tiled = n + 1 == cascade_.rows.size();
+      if (tiled) tiles.emplace_back(cascade_.rows[n], tile());
+      order.push_back(cascade_.rows[n] + (tiled ? ".o" : ""));
+    }
+    tiles.emplace_back(cascade_.axis, tile());
+    out.tile(tiles);
+    const LoopName column = cascade_.axis + ".o";
+    const bool last = !online_ || chance(2);
+    std::size_t at = order.size();
+    if (reduces && !last) at = std::uniform_int_distribution<std::size_t>(0, order.size())(random_);
+    std::vector<LoopName> outer(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(at));
+    if (!reduces && chance(2)) {
+      outer.push_back(column);
+      at = order.size();
+    }
+    const std::size_t fewest = outer.empty() ? 0 : 1;
+    const std::size_t blocks = std::uniform_int_distribution<std::size_t>(fewest, outer.size())(random_);
+    order.insert(order.begin() + static_cast<std::ptrdiff_t>(at), column);
+    out.reorder(order);
+    loops_ = order;
+    std::vector<LoopName> grid(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(blocks));
+    std::reverse(grid.begin(), grid.end());
+    if (cuda_) {
+      out.gpu_blocks(grid);
+      const auto threads = pick<std::pair<int, int>>({{16, 16}, {8, 8}, {32, 4}, {2, 32}, {4, 8}, {64, 1}});
+      out.threads(threads.first, threads.second);
+    } else {
+      out.parallel(grid);
+    }
+    return out;
+  }
+
+  PlacementBuilder inner(const std::string& name) {
+    const std::vector<LoopName> main_loops = loops_;
+    if (!online_ && chance(3)) {
+      PlacementBuilder out = nest(name, name_reduces(name));
+      loops_ = main_loops;
+      return out.compute_root();
+    }
+    PlacementBuilder out(name);
+    const LoopName innermost = loops_.back();
+    const LoopName around = loops_.size() > 1 ? loops_[loops_.size() - 2] : innermost;
+    const bool strip = !online_ && chance(2);
+    out.compute_at(strip ? around : innermost);
+    out.store_in(strip || chance(2) ? Space::shared : Space::register_file);
+    return out;
+  }
+
+  bool name_reduces(const std::string& name) const {
+    return std::none_of(cascade_.elements.begin(), cascade_.elements.end(),
+                        [&](const Element& element) { return element.name == name; });
+  }
+
+  PlacementBuilder staged(const std::string& name) {
+    PlacementBuilder out(name);
+    out.stage_at(pick(loops_)).store_in(Space::shared);
+    if (chance(4)) out.ring_buffer(std::uniform_int_distribution<int>(2, 3)(random_));
+    if (chance(4)) out.vectorize(pick<int>({1, 2, 4}));
+    return out;
+  }
+
+  const Algorithm& algorithm_;
+  const Cascade cascade_;
+  const std::map<std::string, std::int64_t>& sizes_;
+  std::mt19937& random_;
+  const int largest_;
+  bool cuda_ = false, online_ = true;
+  std::vector<LoopName> loops_;  // of the main output
+};
+
+}  // namespace
+
+std::optional<Schedule> random_schedule(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& sizes,
+                                        std::mt19937& random, int largest_tile) {
+  Draw draw(algorithm, sizes, random, largest_tile);
+  for (int n = 0; n < 2000; ++n) {
+    Schedule schedule = draw.schedule();
+    try {
+      check_legal(schedule, algorithm, *find_target(schedule.target), sizes);
+      return schedule;
+    } catch (const UserError&) {
+      // Illegal: drawn again.
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace astatide::testing
