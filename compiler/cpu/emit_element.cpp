@@ -188,9 +188,10 @@ Element ElementEmitter::load_tile(const Storage& storage) {
   Value* address = k_.address(storage, indices_, false);
   Element e{storage.is_real() ? Kind::real : Kind::integer, nullptr, has};
   if (!has) {
-    e.value = b_.CreateLoad(type, address, storage.mem->name);
+    e.value = k_.of_tile(b_.CreateLoad(type, address, storage.mem->name), storage);
   } else if (storage.vector_axis == vector_axis_) {
-    e.value = b_.CreateAlignedLoad(k_.vector_type(type, lanes_), address, llvm::Align(4), storage.mem->name);
+    llvm::Type* vector = k_.vector_type(type, lanes_);
+    e.value = k_.of_tile(b_.CreateAlignedLoad(vector, address, llvm::Align(4), storage.mem->name), storage);
   } else {
     // Lanes beyond the extent take its last element: they are padding, but their addresses must exist.
     const std::int64_t stride = storage.stride_of(vector_axis_);

@@ -17,7 +17,9 @@ KernelEmitter::KernelEmitter(llvm::Module& module, const tile::Program& program,
       host_(host),
       builder_(context_),
       math_(builder_, host_),
-      storage_(plan_storage(kernel, host)) {}
+      storage_(plan_storage(kernel, host)) {
+  make_alias_scopes();
+}
 
 namespace {
 

@@ -1,5 +1,7 @@
 #include <llvm/IR/Constants.h>
 
+#include <algorithm>
+
 #include "compiler/cpu/kernel_emitter.h"
 #include "compiler/support/diagnostic.h"
 
@@ -21,9 +23,51 @@ void KernelEmitter::emit_fill(const tile::Fill& fill) {
                   [&](const Indices& indices, llvm::Constant*) { store_value(storage, indices, vector, nullptr); });
 }
 
+namespace {
+
+bool is_dear(Op op) {
+  switch (op) {
+    case Op::exp:
+    case Op::exp2:
+    case Op::log:
+    case Op::log2:
+    case Op::tanh:
+    case Op::sigmoid:
+    case Op::pow:
+    case Op::sqrt:
+    case Op::div:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+bool KernelEmitter::has_row_invariant(const Expr& value, const Storage& dst) const {
+  bool found = false;
+  visit(value, [&](const Expr& e) {
+    const auto* call = e.as<Call>();
+    if (!call || !is_dear(call->op) || !tensors_read(e).empty()) return;
+    bool along_vectors = false, along_others = false;
+    for (const std::string& name : free_variables(e)) {
+      for (const tile::Dim& dim : dst.mem->dims) {
+        const auto tile = storage_.tiles.find(name);
+        const bool varies = name == dim.axis || (tile != storage_.tiles.end() && tile->second.mem->has_axis(dim.axis));
+        if (varies) (dim.axis == dst.vector_axis ? along_vectors : along_others) = true;
+      }
+    }
+    found = found || (along_vectors && !along_others);
+  });
+  return found;
+}
+
 void KernelEmitter::emit_map(const tile::Map& map) {
   const Storage& storage = storage_of(map.dst);
-  const std::vector<AxisRange> ranges = columns_of(storage, map.columns);
+  std::vector<AxisRange> ranges = columns_of(storage, map.columns);
+  // With the vectors of a row axis outermost, what is dear and the same in the whole row leaves the loop inside.
+  if (ranges.size() > 1 && has_row_invariant(map.value, storage))
+    std::rotate(ranges.begin(), ranges.end() - 1, ranges.end());
   // A part of the columns must leave those beside it alone; beyond the extent lies padding.
   const bool keeps_neighbours = map.columns.has_value();
   for_each_vector(storage, ranges, [&](const Indices& indices, llvm::Constant* tail) {

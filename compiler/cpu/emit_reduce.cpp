@@ -140,7 +140,7 @@ void KernelEmitter::reduce_down(const tile::RowReduce& reduce, const Storage& ds
     const auto load = [&](int stream) {
       Indices at = indices;
       at[src.vector_axis] = builder_.CreateAdd(first, index(stream * lanes));
-      return builder_.CreateAlignedLoad(vector, address(src, at, false), llvm::Align(4), reduce.src);
+      return of_tile(builder_.CreateAlignedLoad(vector, address(src, at, false), llvm::Align(4), reduce.src), src);
     };
     Accumulators accumulators(builder_, host_, reduce.op, streams, lanes);
     const std::function<void(std::size_t)> nest = [&](std::size_t depth) {
@@ -188,10 +188,10 @@ void KernelEmitter::reduce_across(const tile::RowReduce& reduce, const Storage& 
   const int full = count / lanes;
   const int streams = std::clamp(full / 2, 1, kStreams);
   Accumulators accumulators(builder_, host_, reduce.op, streams, lanes);
-  const auto load = [&](Value* first, int chunk) -> Value* {
+  const auto load = [&](Value* first, int chunk) {
     Indices at = indices;
     if (!src.vector_axis.empty()) at[src.vector_axis] = builder_.CreateAdd(first, index(std::int64_t{chunk} * lanes));
-    return builder_.CreateAlignedLoad(vector, address(src, at, false), llvm::Align(4), reduce.src);
+    return of_tile(builder_.CreateAlignedLoad(vector, address(src, at, false), llvm::Align(4), reduce.src), src);
   };
   const auto row = [&] {
     Value* begin = index(along.begin);

@@ -71,6 +71,8 @@ class KernelEmitter {
   // emit_map.cpp
   void emit_fill(const tile::Fill& fill);
   void emit_map(const tile::Map& map);
+  /// Some part that is dear to compute varies along the vectors of `dst` and along no other of its axes.
+  bool has_row_invariant(const Expr& value, const Storage& dst) const;
   void emit_vote(const tile::Vote& vote);
 
   // emit_reduce.cpp
@@ -153,6 +155,14 @@ class KernelEmitter {
   /// Stores the lanes of `mask`; null: the whole vector, where what lies beyond the extent is padding.
   void store_value(const Storage& storage, const Indices& indices, llvm::Value* value, llvm::Value* mask);
   llvm::Value* flag_of(const std::string& name);
+  /// Tells LLVM that a load or store of a tile touches no other tile. Returns its argument.
+  template <class Instruction>
+  Instruction* of_tile(Instruction* access, const Storage& storage) {
+    tag_tile(access, storage);
+    return access;
+  }
+  void tag_tile(llvm::Instruction* access, const Storage& storage);
+  void make_alias_scopes();
   /// An integer expression over loop variables, lets and extents.
   llvm::Value* integer(const Expr& e);
 
@@ -174,6 +184,7 @@ class KernelEmitter {
   std::set<std::string> rings_without_reserve_;
   std::map<std::string, llvm::Function*> products_;  // microkernels, by shape
   llvm::Value* zero_element_ = nullptr;
+  std::map<std::string, std::pair<llvm::MDNode*, llvm::MDNode*>> alias_scopes_;  // by tile: its own, all others
 };
 
 /// Evaluates expressions for one vector of elements of a tile.

@@ -1,4 +1,5 @@
 #include <llvm/IR/Constants.h>
+#include <llvm/IR/MDBuilder.h>
 
 #include "compiler/cpu/kernel_emitter.h"
 #include "compiler/support/diagnostic.h"
@@ -101,8 +102,9 @@ llvm::Constant* KernelEmitter::lanes_below(int lanes, int count) {
 void KernelEmitter::for_each_vector(const Storage& storage, const std::vector<AxisRange>& ranges,
                                     const std::function<void(const Indices&, llvm::Constant*)>& body) {
   Indices indices;
+  llvm::Constant* tail = nullptr;
   const std::function<void(std::size_t)> nest = [&](std::size_t depth) {
-    if (depth == ranges.size()) return body(indices, nullptr);
+    if (depth == ranges.size()) return body(indices, tail);
     const AxisRange& range = ranges[depth];
     if (range.axis != storage.vector_axis) {
       loop(index(range.begin), index(range.end), 1, [&](Value* i) {
@@ -115,7 +117,8 @@ void KernelEmitter::for_each_vector(const Storage& storage, const std::vector<Ax
     const int full = (range.end - range.begin) / lanes * lanes;
     const auto step = [&](Value* i, int count) {
       indices[range.axis] = i;
-      body(indices, count == lanes ? nullptr : lanes_below(lanes, count));
+      tail = count == lanes ? nullptr : lanes_below(lanes, count);
+      nest(depth + 1);
     };
     if (full == lanes)
       step(index(range.begin), lanes);
@@ -176,6 +179,25 @@ Value* KernelEmitter::address(const Storage& storage, const Indices& indices, bo
   return offset ? builder_.CreateInBoundsGEP(element_type(storage), base, offset) : base;
 }
 
+void KernelEmitter::make_alias_scopes() {
+  llvm::MDBuilder metadata(context_);
+  llvm::MDNode* domain = metadata.createAnonymousAliasScopeDomain(kernel_.name);
+  std::map<std::string, llvm::Metadata*> scopes;
+  for (const auto& [name, storage] : storage_.tiles) scopes[name] = metadata.createAnonymousAliasScope(domain, name);
+  for (const auto& [name, scope] : scopes) {
+    std::vector<llvm::Metadata*> others;
+    for (const auto& [other, other_scope] : scopes)
+      if (other != name) others.push_back(other_scope);
+    alias_scopes_[name] = {llvm::MDNode::get(context_, {scope}), llvm::MDNode::get(context_, others)};
+  }
+}
+
+void KernelEmitter::tag_tile(llvm::Instruction* access, const Storage& storage) {
+  const auto& [own, others] = alias_scopes_.at(storage.mem->name);
+  access->setMetadata(llvm::LLVMContext::MD_alias_scope, own);
+  access->setMetadata(llvm::LLVMContext::MD_noalias, others);
+}
+
 Value* KernelEmitter::as_tile_value(const Storage& storage, const Element& element, int lanes, bool round) {
   Indices none;
   ElementEmitter convert(*this, lanes, storage.vector_axis, none, {});
@@ -192,10 +214,10 @@ void KernelEmitter::store_value(const Storage& storage, const Indices& indices, 
   const llvm::Align align(static_cast<std::uint64_t>(storage.element_bytes()));
   if (mask) {
     // The tile's storage is whole vectors, so the lanes outside may be read and written back.
-    Value* old = builder_.CreateAlignedLoad(value->getType(), pointer, align);
+    Value* old = of_tile(builder_.CreateAlignedLoad(value->getType(), pointer, align), storage);
     value = builder_.CreateSelect(mask, value, old);
   }
-  builder_.CreateAlignedStore(value, pointer, align);
+  of_tile(builder_.CreateAlignedStore(value, pointer, align), storage);
 }
 
 }  // namespace astatide::cpu
