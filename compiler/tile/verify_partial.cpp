@@ -189,8 +189,8 @@ class Partial : public Flow<Holdings> {
 }  // namespace
 
 void verify_partial_tiles(const Verified& v) {
-  // Before layouts are known nothing says which lanes hold what, and without threads there are none.
-  if (!v.is_past("infer_layouts") || v.kernel.threads() == 0) return;
+  // Without threads there are no lanes that share a value.
+  if (!v.is_past("close_shares") || v.kernel.threads() == 0) return;
   Holdings state;
   Partial(v).run(v.kernel.body, state);
 }

@@ -57,7 +57,7 @@ void verify_columns(const Verified& v);
 /// A tile or a flag is read only after a write on every path. A write in a loop that may run zero times counts inside
 /// it; one under a condition counts under the same condition. Storage that two tiles share holds the last one written.
 void verify_assignment(const Verified& v);
-/// From infer_layouts on, a tile of which each lane holds a share is accumulated by its own operation, scaled by a
+/// From close_shares on, a tile of which each lane holds a share is accumulated by its own operation, scaled by a
 /// whole value or voted on, and nothing else before it is made whole.
 void verify_partial_tiles(const Verified& v);
 /// A token is awaited on every path, in the iteration that started it, and nothing conflicts with what is open.

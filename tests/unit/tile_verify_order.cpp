@@ -199,7 +199,7 @@ std::vector<Mem> fragment() {
   return out;
 }
 
-std::string partial_fault(const Block& body, std::string_view pass = "infer_layouts") {
+std::string partial_fault(const Block& body, std::string_view pass = "close_shares") {
   Program program = one_kernel(fragment(), body);
   program.kernels[0].body.push_back(fill("x", 0));
   program.kernels[0].body.push_back(copy(view("Y[i]", {at("i", 0)}), "x"));
@@ -228,7 +228,7 @@ TEST_CASE("rule: a share may be accumulated by its own operation and scaled, and
   CHECK_THAT(partial_fault(with({kSum, map("l", "x * x")})), Contains("x is read whole"));
   CHECK_THAT(partial_fault(with({kSum, copy(view("Y[i]", {at("i", 0)}), "x")})), Contains("x is read whole"));
   CHECK_THAT(partial_fault(with({row_reduce("x", Reduction::max, "S"), map("l", "exp(x)")})), Contains("its max"));
-  // Before layouts are chosen nothing says who holds what.
+  // Before that pass nothing is promised.
   CHECK(partial_fault(with({kSum, map("l", "exp(x)")}), "insert_barriers").empty());
 }
 
