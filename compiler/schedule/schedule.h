@@ -109,8 +109,7 @@ std::string print_schedule_as_cpp(const Schedule& schedule);
 /// `input_type` is the type of inputs that name none; without it the limits that depend on it are checked for the
 /// narrowest. Throws UserError with all problems.
 void check_legal(const Schedule& schedule, const Algorithm& algorithm, const Target& target,
-                 const std::map<std::string, std::int64_t>& sizes,
-                 std::optional<ScalarType> input_type = std::nullopt);
+                 const std::map<std::string, std::int64_t>& sizes, std::optional<ScalarType> input_type = std::nullopt);
 
 class PlacementBuilder {
  public:
