@@ -94,6 +94,8 @@ class TypeChecker {
       return Type::unknown;
     }
     scope_.unresolved = true;
+    // Looking for the nearest name is dear.
+    if (errors_.size() >= kMostProblems) return Type::unknown;
     std::vector<std::string> known = axes;
     for (const Extent& extent : algorithm().extents) known.push_back(extent.name);
     for (const Scalar& scalar : algorithm().scalars) known.push_back(scalar.name);
@@ -210,6 +212,7 @@ class TypeChecker {
     const Input* input = algorithm().find_input(r.tensor);
     const Func* definition = algorithm().find_func(r.tensor);
     if (!input && !definition) {
+      if (errors_.size() >= kMostProblems) return Type::unknown;
       std::vector<std::string> tensors(scope_.defined.begin(), scope_.defined.end());
       for (const Input& candidate : algorithm().inputs) tensors.push_back(candidate.name);
       scope_.unresolved = true;

@@ -259,16 +259,18 @@ void TapeMachine::reduce_across(const TapeReduction& reduction, ReductionState& 
   for (std::int64_t at = 0; at < reduction.extent; ++at) {
     slots_[index(reduction.slot)] = at;
     run(frame, tape.prologue, 0, tape.prologue.size(), 0, 1);
+    const bool masked = tape.present != kNone && lanes(frame, tape.present).vector;
+    if (tape.present != kNone && !masked && lanes(frame, tape.present)[0] == 0) continue;
     run(frame, tape.body, 0, tape.body.size(), base, count);
     const Lanes value = lanes(frame, tape.value);
-    if (tape.present == kNone && reduction.op == Reduction::sum && value.vector) {
+    if (!masked && reduction.op == Reduction::sum && value.vector) {
       for (int lane = 0; lane < count; ++lane) out[lane] += value.values[lane];
       round(out, count);
       continue;
     }
     const Op op = reduction.op == Reduction::sum ? Op::add : reduction.op == Reduction::max ? Op::max : Op::min;
     for (int lane = 0; lane < count; ++lane) {
-      if (tape.present != kNone && lanes(frame, tape.present)[lane] == 0) continue;
+      if (masked && lanes(frame, tape.present)[lane] == 0) continue;
       const double pair[2] = {out[lane], value[lane]};
       out[lane] = apply(op, pair);
     }
