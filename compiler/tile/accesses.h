@@ -8,8 +8,8 @@
 
 #include "compiler/tile/ir.h"
 
-// Which tiles and tensors an instruction touches, and whether its threads must meet before it may run. Shared by the
-// verifier and by insert_barriers.
+// Which tiles and tensors an instruction touches, and whether its threads must meet before it may run: the verifier's
+// own account, apart from that of the passes which it checks.
 
 namespace astatide::tile {
 
