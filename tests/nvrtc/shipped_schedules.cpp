@@ -1,0 +1,121 @@
+// Every shipped schedule for GPUs compiles to a cubin without spills. Needs NVRTC and no GPU.
+
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "compiler/cuda/emit.h"
+#include "compiler/pipeline.h"
+#include "compiler/support/embedded.h"
+#include "runtime/nvrtc.h"
+#include "tests/support/skip.h"
+
+using namespace astatide;
+
+namespace {
+
+const runtime::Nvrtc* find_nvrtc() {
+  try {
+    return &runtime::nvrtc();
+  } catch (const MachineError&) {
+    return nullptr;
+  }
+}
+
+const EmbeddedFile& example(std::string_view name) {
+  for (const EmbeddedFile& file : embedded_examples())
+    if (file.name == name) return file;
+  throw std::runtime_error("no example " + std::string(name));
+}
+
+runtime::CompiledBinary compiled(const runtime::Nvrtc& nvrtc, const std::string& source, const std::string& target) {
+  runtime::CompileRequest request;
+  request.name = "kernel.cu";
+  request.source = source;
+  request.target = target;
+  request.options = {"--std=c++17"};
+  for (const EmbeddedFile& header : embedded_device_headers())
+    request.headers.push_back({std::string(header.name), std::string(header.text)});
+  return nvrtc.compile(request);
+}
+
+std::vector<const EmbeddedFile*> gpu_schedules() {
+  std::vector<const EmbeddedFile*> out;
+  for (const EmbeddedFile& file : embedded_schedules())
+    if (file.name.rfind("cpu/", 0) != 0) out.push_back(&file);
+  return out;
+}
+
+std::string source_of(const EmbeddedFile& algorithm_file, const EmbeddedFile& schedule_file, const Target& target,
+                      ScalarType dtype) {
+  const Algorithm algorithm = parse_algorithm(std::string(algorithm_file.text), std::string(algorithm_file.name));
+  const Schedule schedule = parse_schedule(std::string(schedule_file.text), std::string(schedule_file.name));
+  CompileOptions options;
+  options.target = target;
+  options.sizes = algorithm.sizes;
+  options.dtype = dtype;
+  return cuda::emit(compile(algorithm, schedule, options)).text;
+}
+
+void check_no_spills(const runtime::CompiledBinary& binary) {
+  const auto resources = runtime::parse_ptxas_report(binary.log);
+  REQUIRE(!resources.empty());
+  for (const runtime::KernelResources& kernel : resources) {
+    INFO(kernel.kernel << " uses " << kernel.registers << " registers");
+    CHECK(kernel.spill_store_bytes == 0);
+    CHECK(kernel.spill_load_bytes == 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every shipped schedule compiles without spills, for each type of inputs") {
+  const runtime::Nvrtc* nvrtc = find_nvrtc();
+  if (!nvrtc) ASTATIDE_SKIP("no NVRTC on this machine");
+  for (const EmbeddedFile* schedule : gpu_schedules())
+    for (const char* name : {"attention.yaml", "causal_gqa.yaml"})
+      for (const ScalarType dtype : {ScalarType::f32, ScalarType::bf16}) {
+        INFO(schedule->name << " " << name << " " << name_of(dtype));
+        check_no_spills(compiled(*nvrtc, source_of(example(name), *schedule, *find_target("sm_90a"), dtype), "sm_90a"));
+      }
+}
+
+TEST_CASE("shipped schedules compile for every target that they allow") {
+  const runtime::Nvrtc* nvrtc = find_nvrtc();
+  if (!nvrtc) ASTATIDE_SKIP("no NVRTC on this machine");
+  const std::set<int> supported(nvrtc->supported_architectures().begin(), nvrtc->supported_architectures().end());
+  for (const Target& target : known_targets()) {
+    if (!target.is_cuda() || !supported.contains(target.compute_capability)) continue;
+    for (const EmbeddedFile* schedule : gpu_schedules()) {
+      INFO(schedule->name << " " << target.name);
+      std::string source;
+      try {
+        source = source_of(example("causal_gqa.yaml"), *schedule, target, ScalarType::f16);
+      } catch (const UserError& error) {
+        // A smaller GPU may lack the shared memory; then the refusal must say so.
+        CHECK(std::string(error.what()).find("shared memory") != std::string::npos);
+        continue;
+      }
+      check_no_spills(compiled(*nvrtc, source, target.name));
+    }
+  }
+}
+
+TEST_CASE("every example compiles under every schedule that can take it") {
+  const runtime::Nvrtc* nvrtc = find_nvrtc();
+  if (!nvrtc) ASTATIDE_SKIP("no NVRTC on this machine");
+  int taken = 0;
+  for (const EmbeddedFile& file : embedded_examples())
+    for (const EmbeddedFile* schedule : gpu_schedules()) {
+      if (schedule->name != "simt/flash2.yaml" && schedule->name != "simt/standard.yaml") continue;
+      std::string source;
+      try {
+        source = source_of(file, *schedule, *find_target("sm_90a"), ScalarType::f16);
+      } catch (const UserError&) {
+        continue;  // another shape of cascade: what refuses it has tests of its own
+      }
+      ++taken;
+      INFO(schedule->name << " " << file.name);
+      CHECK(!compiled(*nvrtc, source, "sm_90a").bytes.empty());
+    }
+  CHECK(taken >= 16);
+}
