@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/support/schedule_cases.h"
+#include "tests/support/schedule_texts.h"
 
 // Tiles, loops, blocks and threads that make no kernel, and directives under the wrong name.
 
@@ -9,7 +10,6 @@ namespace {
 
 using Catch::Matchers::Contains;
 using testing::Request;
-using testing::shipped_schedule;
 using testing::with;
 
 const std::string kTile = "{i: 64, j: 64}";
@@ -18,7 +18,7 @@ const std::string kBlocks = "gpu_blocks: [i.o, h, b]";
 const std::string kThreads = ", threads: [16, 16]";
 
 std::string changed(const std::string& from, const std::string& to) {
-  return Request{with(shipped_schedule("simt/flash2"), from, to)}.message();
+  return Request{with(testing::kFlash2, from, to)}.message();
 }
 
 TEST_CASE("a tile over an axis that no loop runs over is refused") {
@@ -73,7 +73,7 @@ TEST_CASE("threads fill warps, and those of a row lie in one") {
 }
 
 TEST_CASE("L01: a grid over the limit is refused with the product and the limit") {
-  Request request{shipped_schedule("simt/flash2")};
+  Request request{testing::kFlash2};
   request.sizes = {{"D", 64}, {"Dv", 64}, {"B", 70000}, {"Hq", 70000}, {"Sq", 10}};
   CHECK_THAT(request.message(),
              Contains("gpu_blocks of O: 1 * 70000 * 70000 blocks, the grid of sm_80 has at most 2147483647"));
@@ -105,9 +105,7 @@ TEST_CASE("S07: a directive under a name that it does not belong to is refused")
 }
 
 TEST_CASE("S06: a directive that would have no effect is refused") {
-  const auto added = [](const std::string& line) {
-    return Request{shipped_schedule("simt/flash2") + line + "\n"}.message();
-  };
+  const auto added = [](const std::string& line) { return Request{testing::kFlash2 + line + "\n"}.message(); };
   CHECK_THAT(added("A: {compute_at: j.o}"), Contains("A holds no product and is a factor of none"));
   CHECK_THAT(added("L: {compute_at: i.o}"), Contains("L is computed in the kernel of O, with its rows"));
   CHECK_THAT(added("L: {tile: {i: 64}}"), Contains("L is computed in the kernel of O, with its rows"));
@@ -133,10 +131,10 @@ TEST_CASE("S06: a directive that would have no effect is refused") {
   CHECK_THAT(changed("K: {stage_at: j.o, store_in: shared}", "K: {store_in: shared}"),
              Contains("K has no stage_at: its other directives would have no effect"));
   CHECK_THAT(changed("P: {compute_at: j.o, ", "P: {"), Contains("P has neither compute_at nor compute_root"));
-  Request biased{shipped_schedule("simt/flash2") + "bias: {stage_at: j.o}\n", "additive_bias"};
+  Request biased{testing::kFlash2 + "bias: {stage_at: j.o}\n", "additive_bias"};
   const Algorithm algorithm = testing::example_algorithm("additive_bias");
   const std::string bias = algorithm.inputs.back().name;
-  biased.schedule = shipped_schedule("simt/flash2") + bias + ": {stage_at: j.o}\n";
+  biased.schedule = testing::kFlash2 + bias + ": {stage_at: j.o}\n";
   CHECK_THAT(biased.message(), Contains(bias + " is read element by element"));
 }
 
@@ -145,7 +143,7 @@ TEST_CASE("S06: directives of the other machine are refused") {
   CHECK_THAT(changed(kThreads, ", threads: [16, 16], vectorize: 8"),
              Contains("lanes of a root definition have no effect"));
   const auto cpu = [](const std::string& from, const std::string& to) {
-    return Request{with(shipped_schedule("cpu/flash2"), from, to)}.message();
+    return Request{with(testing::kCpuFlash2, from, to)}.message();
   };
   CHECK_THAT(cpu("parallel: [i.o, h, b]", "gpu_blocks: [i.o, h, b]"), Contains("gpu_blocks is for GPUs"));
   CHECK_THAT(cpu("parallel: [i.o, h, b]", "parallel: [i.o, h, b], threads: [16, 16]"),
@@ -171,7 +169,7 @@ TEST_CASE("storage that the kind of tile can't have is refused") {
 }
 
 TEST_CASE("a load wider than 16 bytes is refused, by the type of the request") {
-  Request request{with(shipped_schedule("simt/flash2"), "K: {stage_at: j.o", "K: {vectorize: 8, stage_at: j.o")};
+  Request request{with(testing::kFlash2, "K: {stage_at: j.o", "K: {vectorize: 8, stage_at: j.o")};
   CHECK_THAT(request.message(), Contains("vectorize of K: 8 elements of f32 are 32 bytes, one load moves at most 16") &&
                                     Contains("note: vectorize: 4"));
   request.type = ScalarType::bf16;
@@ -179,10 +177,9 @@ TEST_CASE("a load wider than 16 bytes is refused, by the type of the request") {
 }
 
 TEST_CASE("compute_at and compute_root contradict each other") {
-  CHECK_THAT(Request{with(shipped_schedule("simt/standard"), "P: {compute_root: true",
-                          "P: {compute_at: i.o, compute_root: true")}
-                 .message(),
-             Contains("P has compute_at and compute_root, one of them is wanted"));
+  CHECK_THAT(
+      Request{with(testing::kStandard, "P: {compute_root: true", "P: {compute_at: i.o, compute_root: true")}.message(),
+      Contains("P has compute_at and compute_root, one of them is wanted"));
 }
 
 TEST_CASE("a schedule without any output is refused") {
@@ -191,16 +188,16 @@ TEST_CASE("a schedule without any output is refused") {
 }
 
 TEST_CASE("a target that lacks what the schedule needs is refused") {
-  Request request{with(shipped_schedule("simt/flash2"), "target: sm_80", "target: sm_90a")};
+  Request request{with(testing::kFlash2, "target: sm_80", "target: sm_90a")};
   request.target = *find_target("sm_80");
   CHECK_THAT(request.message(), Contains("s.yaml:2:9: error: the schedule needs sm_90a, the target is sm_80"));
-  Request cpu{shipped_schedule("cpu/flash2")};
+  Request cpu{testing::kCpuFlash2};
   cpu.target = *find_target("sm_80");
   CHECK_THAT(cpu.message(), Contains("the schedule is written for the CPU and can't be compiled for sm_80"));
 }
 
 TEST_CASE("all problems of a schedule are reported at once, in the order of the file") {
-  std::string schedule = shipped_schedule("simt/flash2");
+  std::string schedule = testing::kFlash2;
   schedule = with(schedule, kThreads, ", threads: [3, 16]");
   schedule = with(schedule, "S: {compute_at: j.o", "S: {compute_at: h");
   schedule = with(schedule, "K: {stage_at: j.o", "K: {stage_at: i.o");

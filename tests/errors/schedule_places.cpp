@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/support/schedule_cases.h"
+#include "tests/support/schedule_texts.h"
 
 // Places that do not exist or mean nothing: each is refused with the legal ones.
 
@@ -9,13 +10,12 @@ namespace {
 
 using Catch::Matchers::Contains;
 using testing::Request;
-using testing::shipped_schedule;
 using testing::with;
 
 const std::string kLegalOnline = "note: legal for S is j.o of O";
 
 std::string message_at(const std::string& loop) {
-  return Request{with(shipped_schedule("simt/flash2"), "S: {compute_at: j.o", "S: {compute_at: " + loop)}.message();
+  return Request{with(testing::kFlash2, "S: {compute_at: j.o", "S: {compute_at: " + loop)}.message();
 }
 
 TEST_CASE("S01: a tile between two loops over blocks is refused with the legal places") {
@@ -37,7 +37,7 @@ TEST_CASE("S01: a tile at a loop over threads is refused with the legal places")
 TEST_CASE("S01: a tile at a loop of another kernel is refused with the legal places") {
   // The kernel of P runs over rows one by one and has a loop i that the kernel of O has not.
   std::string schedule =
-      with(shipped_schedule("simt/standard"),
+      with(testing::kStandard,
            "P: {compute_root: true, tile: {i: 16, j: 64}, reorder: [b, h, i.o, j.o], gpu_blocks: [i.o, h, b]",
            "P: {compute_root: true, tile: {j: 64}, gpu_blocks: [i, h, b]");
   schedule = with(schedule, "V: {stage_at: j.o", "V: {stage_at: i");
@@ -62,7 +62,7 @@ TEST_CASE("online, a tile around the innermost loop is refused") {
 }
 
 TEST_CASE("a copy outside a loop that chooses its tile is refused") {
-  CHECK(Request{with(shipped_schedule("simt/flash2"), "K: {stage_at: j.o", "K: {stage_at: i.o")}.message() ==
+  CHECK(Request{with(testing::kFlash2, "K: {stage_at: j.o", "K: {stage_at: i.o")}.message() ==
         R"(s.yaml:8:15: error: stage_at of K: K is staged at i.o, outside j.o, which chooses its tile
     K: {stage_at: i.o, store_in: shared}
                   ^
@@ -71,8 +71,8 @@ note: legal for K is j.o of O
 }
 
 TEST_CASE("per-tile reduction without the rewrite is refused") {
-  const std::string schedule = with(with(shipped_schedule("simt/flash2"), "rewrite: online", "rewrite: none"),
-                                    "store_in: register", "store_in: shared");
+  const std::string schedule =
+      with(with(testing::kFlash2, "rewrite: online", "rewrite: none"), "store_in: register", "store_in: shared");
   CHECK(
       Request{schedule}.message() ==
       R"(s.yaml:5:17: error: compute_at of S: per-tile reduction without the rewrite: S is computed at j.o, a tile of j at a time, and O needs reductions over all of j before it reads them
@@ -84,16 +84,15 @@ note: rewrite: online carries the reductions over the tiles of j
 }
 
 TEST_CASE("a single reduction streams without the rewrite: nothing has to be complete before it") {
-  std::string schedule = with(shipped_schedule("simt/flash2"), "rewrite: online", "rewrite: none");
+  std::string schedule = with(testing::kFlash2, "rewrite: online", "rewrite: none");
   Request request{schedule, "sigmoid_attention"};
   request.sizes = testing::example_algorithm("sigmoid_attention").sizes;
   CHECK(request.message().empty());
 }
 
 TEST_CASE("without the rewrite the reduced axis is innermost") {
-  const std::string schedule =
-      with(shipped_schedule("simt/fused_row"), "reorder: [b, h, i.o, j.o], gpu_blocks: [i.o, h, b]",
-           "reorder: [b, h, j.o, i.o], gpu_blocks: [h, b]");
+  const std::string schedule = with(testing::kFusedRow, "reorder: [b, h, i.o, j.o], gpu_blocks: [i.o, h, b]",
+                                    "reorder: [b, h, j.o, i.o], gpu_blocks: [h, b]");
   CHECK_THAT(
       Request{schedule}.message(),
       Contains("reorder of O: rewrite: none passes over j once for each reduction, so j.o is the innermost loop") &&
@@ -102,8 +101,8 @@ TEST_CASE("without the rewrite the reduced axis is innermost") {
 
 TEST_CASE("a row in shared memory needs a bound") {
   CHECK(
-      Request{with(shipped_schedule("simt/fused_row"), "bound: {Sk: 1024}\n", "")}.message() ==
-      R"(s.yaml:6:17: error: compute_at of S: at i.o the tile holds all of j, whose length Sk is known at run time only
+      Request{with(testing::kFusedRow, "bound: {Sk: 1024}\n", "")}.message() ==
+      R"(s.yaml:5:17: error: compute_at of S: at i.o the tile holds all of j, whose length Sk is known at run time only
     S: {compute_at: i.o, store_in: shared}
                     ^
 note: bound: {Sk: 1024}
@@ -111,25 +110,25 @@ note: bound: {Sk: 1024}
 }
 
 TEST_CASE("a row in registers is refused") {
-  CHECK_THAT(Request{with(shipped_schedule("simt/fused_row"), "S: {compute_at: i.o, store_in: shared}",
+  CHECK_THAT(Request{with(testing::kFusedRow, "S: {compute_at: i.o, store_in: shared}",
                           "S: {compute_at: i.o, store_in: register}")}
                  .message(),
              Contains("store_in of S: at i.o the tile holds all of j") && Contains("note: store_in: shared"));
 }
 
 TEST_CASE("online, a definition at root is refused") {
-  CHECK_THAT(Request{with(shipped_schedule("simt/standard"), "rewrite: none", "rewrite: online")}.message(),
+  CHECK_THAT(Request{with(testing::kStandard, "rewrite: none", "rewrite: online")}.message(),
              Contains("compute_root of S: rewrite: online computes it tile by tile") && Contains("compute_root of P"));
 }
 
 TEST_CASE("a factor of a product without a place is refused on a GPU") {
-  CHECK(Request{with(shipped_schedule("simt/flash2"), "K: {stage_at: j.o, store_in: shared}\n", "")}.message() ==
+  CHECK(Request{with(testing::kFlash2, "K: {stage_at: j.o, store_in: shared}\n", "")}.message() ==
         "s.yaml: error: K has no place: a product reads it, and multiply-adds read their operands from shared memory\n"
         "note: K: {stage_at: j.o, store_in: shared}\n");
 }
 
 TEST_CASE("without the rewrite scores need a place") {
-  const std::string schedule = with(shipped_schedule("simt/fused_row"), "S: {compute_at: i.o, store_in: shared}\n", "");
+  const std::string schedule = with(testing::kFusedRow, "S: {compute_at: i.o, store_in: shared}\n", "");
   CHECK_THAT(Request{schedule}.message(), Contains("S has no place: rewrite: none reads its whole row") &&
                                               Contains("note: S: {compute_at: i.o, store_in: shared}"));
 }

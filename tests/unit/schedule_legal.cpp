@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/support/schedule_cases.h"
+#include "tests/support/schedule_texts.h"
 
 namespace astatide {
 namespace {
@@ -55,11 +56,11 @@ V: {stage_at: j.o}
 }
 
 TEST_CASE("what is tiled may stay serial: heads inside a block") {
-  CHECK(Request{with(shipped_schedule("simt/flash1"), "gpu_blocks: [h, b]", "gpu_blocks: [b]")}.message().empty());
+  CHECK(Request{with(testing::kFlash1, "gpu_blocks: [h, b]", "gpu_blocks: [b]")}.message().empty());
 }
 
 TEST_CASE("compute_at of P may be the loop around the row when nothing is rewritten") {
-  const std::string row = with(shipped_schedule("simt/fused_row"), "P: {compute_at: j.o", "P: {compute_at: i.o");
+  const std::string row = with(testing::kFusedRow, "P: {compute_at: j.o", "P: {compute_at: i.o");
   Request request{with(row, "Sk: 1024", "Sk: 512")};
   CHECK(request.message().empty());
 }
