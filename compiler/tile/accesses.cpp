@@ -10,7 +10,7 @@ namespace {
 
 class AccessCollector {
  public:
-  explicit AccessCollector(const Kernel& kernel) : kernel_(kernel) {}
+  explicit AccessCollector(const AccessTable& table) : kernel_(table.kernel()), flags_(table.flags()) {}
   Accesses out;
 
   void visit(const Stmt& stmt) {
@@ -62,23 +62,13 @@ class AccessCollector {
     return {tile, columns ? Access::Part::columns : Access::Part::whole, columns};
   }
 
-  bool is_flag(const std::string& name) {
-    if (!flags_) {
-      flags_.emplace();
-      walk(kernel_.body, [&](const Stmt& stmt) {
-        if (const auto* vote = std::get_if<Vote>(&stmt.node)) flags_->insert(vote->flag);
-      });
-    }
-    return flags_->contains(name);
-  }
-
   void read(const Expr& e, const std::vector<Coordinate>& at = {}, const Map* within = nullptr) {
     for (const std::string& name : free_variables(e)) {
       const bool bound = std::any_of(at.begin(), at.end(), [&](const Coordinate& c) { return c.axis == name; });
       if (bound) continue;
       if (const Mem* mem = kernel_.find(name)) {
         add(out.reads, within ? operand_of(*mem, *within) : Access{name});
-      } else if (is_flag(name)) {
+      } else if (flags_.contains(name)) {
         add(out.reads, {name});
       }
     }
@@ -160,61 +150,57 @@ class AccessCollector {
   }
 
   const Kernel& kernel_;
-  std::optional<std::set<std::string>> flags_;
+  const std::set<std::string>& flags_;
 };
 
-const TileName* ring_tile(const Stmt& stmt) {
-  if (const auto* s = std::get_if<Reserve>(&stmt.node)) return &s->tile;
-  if (const auto* s = std::get_if<Acquire>(&stmt.node)) return &s->tile;
-  if (const auto* s = std::get_if<Release>(&stmt.node)) return &s->tile;
-  return nullptr;
+/// The tile that holds the storage which a chain of aliases leads to.
+const Mem* storage_root(const Kernel& kernel, const Mem* mem) {
+  for (std::size_t step = 0; step < kernel.mems.size() && !mem->alias.empty(); ++step) {
+    const Mem* next = kernel.find(mem->alias);
+    if (!next) break;
+    mem = next;
+  }
+  return mem;
+}
+
+bool overlap(const Kernel& kernel, const Mem& a, const Mem& b) {
+  if (a.space != b.space) return false;
+  if (a.space == Space::shared && a.offset >= 0 && b.offset >= 0)
+    return a.offset < b.offset + b.byte_count() && b.offset < a.offset + a.byte_count();
+  return storage_root(kernel, &a) == storage_root(kernel, &b);
 }
 
 }  // namespace
 
-Accesses accesses_of(const Kernel& kernel, const Stmt& stmt) {
-  AccessCollector collector(kernel);
-  collector.visit(stmt);
-  return collector.out;
-}
-
-std::set<TileName> ring_tiles(const Kernel& kernel) {
-  std::set<TileName> out;
+AccessTable::AccessTable(const Kernel& kernel) : kernel_(kernel) {
   walk(kernel.body, [&](const Stmt& stmt) {
-    if (const TileName* tile = ring_tile(stmt)) out.insert(*tile);
-  });
-  return out;
-}
-
-std::set<TileName> reserved_tiles(const Kernel& kernel) {
-  std::set<TileName> out;
-  walk(kernel.body, [&](const Stmt& stmt) {
-    if (const auto* s = std::get_if<Reserve>(&stmt.node)) out.insert(s->tile);
-  });
-  return out;
-}
-
-std::vector<TileName> overlapping_tiles(const Kernel& kernel, const TileName& tile) {
-  const Mem* mem = kernel.find(tile);
-  std::vector<TileName> out;
-  if (!mem) return out;
-  const auto root_of = [&](const Mem* at) {
-    for (std::size_t step = 0; step < kernel.mems.size() && !at->alias.empty(); ++step) {
-      const Mem* next = kernel.find(at->alias);
-      if (!next) break;
-      at = next;
+    if (const auto* s = std::get_if<Reserve>(&stmt.node)) {
+      rings_.insert(s->tile);
+      reserved_.insert(s->tile);
     }
-    return at;
-  };
-  for (const Mem& other : kernel.mems) {
-    if (&other == mem || other.space != mem->space) continue;
-    const bool placed = mem->space == Space::shared && mem->offset >= 0 && other.offset >= 0;
-    const bool overlap =
-        placed ? mem->offset < other.offset + other.byte_count() && other.offset < mem->offset + mem->byte_count()
-               : root_of(mem) == root_of(&other);
-    if (overlap) out.push_back(other.name);
+    if (const auto* s = std::get_if<Acquire>(&stmt.node)) rings_.insert(s->tile);
+    if (const auto* s = std::get_if<Release>(&stmt.node)) rings_.insert(s->tile);
+    if (const auto* s = std::get_if<Vote>(&stmt.node)) flags_.insert(s->flag);
+  });
+  for (const Mem& mem : kernel.mems) {
+    std::vector<TileName>& others = overlapping_[mem.name];
+    for (const Mem& other : kernel.mems)
+      if (&other != &mem && overlap(kernel, mem, other)) others.push_back(other.name);
   }
-  return out;
+}
+
+const Accesses& AccessTable::of(const Stmt& stmt) const {
+  const auto found = known_.find(&stmt);
+  if (found != known_.end()) return found->second;
+  AccessCollector collector(*this);
+  collector.visit(stmt);
+  return known_.emplace(&stmt, std::move(collector.out)).first->second;
+}
+
+const std::vector<TileName>& AccessTable::overlapping(const TileName& tile) const {
+  static const std::vector<TileName> kNone;
+  const auto found = overlapping_.find(tile);
+  return found == overlapping_.end() ? kNone : found->second;
 }
 
 namespace {
@@ -227,24 +213,22 @@ void move_name(std::set<std::string>& names, const std::string& from, const std:
 
 }  // namespace
 
-ThreadConflicts::ThreadConflicts(const Kernel& kernel) : kernel_(&kernel), rings_(ring_tiles(kernel)) {}
-
 bool ThreadConflicts::is_shared(const Access& access) const {
-  const Mem* mem = kernel_->find(access.name);
+  const Mem* mem = table_->kernel().find(access.name);
   return mem ? mem->space != Space::register_file : access.part == Access::Part::view;
 }
 
 std::vector<std::string> ThreadConflicts::storage_of(const Access& access, bool written) const {
-  std::vector<std::string> out{written && rings_.contains(access.name) ? filled(access.name) : access.name};
-  for (const TileName& other : overlapping_tiles(*kernel_, access.name)) {
+  std::vector<std::string> out{written && table_->rings().contains(access.name) ? filled(access.name) : access.name};
+  for (const TileName& other : table_->overlapping(access.name)) {
     out.push_back(other);
-    if (rings_.contains(other)) out.push_back(filled(other));
+    if (table_->rings().contains(other)) out.push_back(filled(other));
   }
   return out;
 }
 
 std::string ThreadConflicts::conflict_before(const Stmt& stmt) const {
-  const Accesses accesses = accesses_of(*kernel_, stmt);
+  const Accesses& accesses = table_->of(stmt);
   for (const Access& access : accesses.reads) {
     if (!is_shared(access)) continue;
     for (const std::string& name : storage_of(access, false))
@@ -255,11 +239,11 @@ std::string ThreadConflicts::conflict_before(const Stmt& stmt) const {
     if (!is_shared(access)) continue;
     const std::vector<std::string> names = storage_of(access, true);
     // Slots, and parts of one tile, that statements after one another write are apart.
-    const bool apart = access.part != Access::Part::whole || rings_.contains(access.name);
+    const bool apart = access.part != Access::Part::whole || table_->rings().contains(access.name);
     for (const std::string& name : names) {
       if (read_.contains(name)) return name + " was read since the last sync";
       if (apart && name == names.front()) {
-        if (whole_written_.contains(name) && !rings_.contains(access.name))
+        if (whole_written_.contains(name) && !table_->rings().contains(access.name))
           return name + " was written since the last sync";
       } else if (whole_written_.contains(name) || part_written_.contains(name)) {
         return name + " was written since the last sync";
@@ -278,12 +262,12 @@ void ThreadConflicts::run(const Stmt& stmt) {
   }
   if (const auto* s = std::get_if<Acquire>(&stmt.node)) move_name(whole_written_, filled(s->tile), s->tile);
   if (const auto* s = std::get_if<Release>(&stmt.node)) move_name(read_, s->tile, filled(s->tile));
-  const Accesses accesses = accesses_of(*kernel_, stmt);
+  const Accesses& accesses = table_->of(stmt);
   for (const Access& access : accesses.reads)
     if (is_shared(access)) read_.insert(storage_of(access, false).front());
   for (const Access& access : accesses.writes) {
     if (!is_shared(access)) continue;
-    const bool whole = access.part == Access::Part::whole || rings_.contains(access.name);
+    const bool whole = access.part == Access::Part::whole || table_->rings().contains(access.name);
     (whole ? whole_written_ : part_written_).insert(storage_of(access, true).front());
   }
 }

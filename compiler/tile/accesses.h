@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "compiler/tile/ir.h"
@@ -25,14 +27,30 @@ struct Accesses {
   std::vector<Access> reads, writes;
 };
 
-/// Of an instruction, or of what a for, an if or a let evaluates itself; nested blocks not included. Flags of votes are
-/// among the names, loop variables, lets, extents and scalars are not. Statements of a ring touch nothing.
-Accesses accesses_of(const Kernel& kernel, const Stmt& stmt);
+/// What the statements of one kernel touch, each found out once. The kernel outlives it and stays as it is.
+class AccessTable {
+ public:
+  explicit AccessTable(const Kernel& kernel);
 
-/// Tiles whose slots are reserved, acquired or released.
-std::set<TileName> ring_tiles(const Kernel& kernel);
-/// Those of them that a reserve names. Into another a copy takes the next slot by itself.
-std::set<TileName> reserved_tiles(const Kernel& kernel);
+  const Kernel& kernel() const { return kernel_; }
+  /// Of an instruction, or of what a for, an if or a let evaluates itself; nested blocks not included. Flags of votes
+  /// are among the names; loop variables, lets, extents and scalars are not. Statements of a ring touch nothing.
+  const Accesses& of(const Stmt& stmt) const;
+  /// Tiles that share bytes or registers with this one: through alias, or, once placed, through their offsets.
+  const std::vector<TileName>& overlapping(const TileName& tile) const;
+  /// Tiles whose slots are reserved, acquired or released.
+  const std::set<TileName>& rings() const { return rings_; }
+  /// Those of them that a reserve names. Into another a copy takes the next slot by itself.
+  const std::set<TileName>& reserved() const { return reserved_; }
+  const std::set<std::string>& flags() const { return flags_; }
+
+ private:
+  const Kernel& kernel_;
+  std::set<TileName> rings_, reserved_;
+  std::set<std::string> flags_;
+  std::map<TileName, std::vector<TileName>> overlapping_;
+  mutable std::unordered_map<const Stmt*, Accesses> known_;
+};
 
 /// What the threads of a block have touched in shared and in global memory since they last met. Two statements that
 /// conflict there need a sync between them. Registers belong to one thread, and what a statement does to a tile by
@@ -42,7 +60,7 @@ std::set<TileName> reserved_tiles(const Kernel& kernel);
 /// slot to read, release turns the slot that was read into one to fill.
 class ThreadConflicts {
  public:
-  explicit ThreadConflicts(const Kernel& kernel);
+  explicit ThreadConflicts(const AccessTable& table) : table_(&table) {}
 
   /// Why an instruction (or a loop's bounds) may not run before a sync; empty where it may.
   std::string conflict_before(const Stmt& stmt) const;
@@ -58,12 +76,8 @@ class ThreadConflicts {
   std::vector<std::string> storage_of(const Access& access, bool written) const;
   bool is_shared(const Access& access) const;
 
-  const Kernel* kernel_;
-  std::set<TileName> rings_;
+  const AccessTable* table_;
   Names read_, whole_written_, part_written_;
 };
-
-/// Tiles that share bytes or registers with this one: through alias, or, once placed, through their offsets.
-std::vector<TileName> overlapping_tiles(const Kernel& kernel, const TileName& tile);
 
 }  // namespace astatide::tile

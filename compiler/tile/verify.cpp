@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <deque>
 
 #include "compiler/support/diagnostic.h"
 #include "compiler/tile/verify_rules.h"
@@ -42,16 +43,18 @@ std::string head_of(const Stmt& stmt) {
 }
 
 void verify(const Program& program, std::string_view after_pass) {
+  std::deque<AccessTable> accesses;
+  std::vector<Verified> kernels;
+  for (const Kernel& kernel : program.kernels)
+    kernels.push_back({program, kernel, after_pass, accesses.emplace_back(kernel)});
   // Names first: the other rules look tiles and tensors up.
-  for (const Kernel& kernel : program.kernels) {
-    const Verified v{program, kernel, after_pass};
+  for (const Verified& v : kernels) {
     verify_declarations(v);
     verify_references(v);
     verify_tensors(v);
   }
-  verify_tensor_order(program, after_pass);
-  for (const Kernel& kernel : program.kernels) {
-    const Verified v{program, kernel, after_pass};
+  verify_tensor_order(kernels);
+  for (const Verified& v : kernels) {
     verify_tiles(v);
     verify_products(v);
     verify_element_shapes(v);

@@ -2,7 +2,6 @@
 #include <map>
 #include <set>
 
-#include "compiler/tile/accesses.h"
 #include "compiler/tile/verify_flow.h"
 #include "compiler/tile/verify_rules.h"
 
@@ -63,11 +62,11 @@ struct AssignmentState {
 
 class Assignment : public Flow<AssignmentState> {
  public:
-  explicit Assignment(const Verified& v) : v_(v), rings_(ring_tiles(v.kernel)) {}
+  explicit Assignment(const Verified& v) : v_(v), rings_(v.accesses.rings()) {}
 
  protected:
   void visit(const Stmt& stmt, AssignmentState& state) override {
-    const Accesses accesses = accesses_of(v_.kernel, stmt);
+    const Accesses& accesses = v_.accesses.of(stmt);
     for (const Access& access : accesses.reads) read(stmt, access, state);
     for (const Access& access : accesses.writes) write(access, state);
     // The condition no longer says what it said.
@@ -127,7 +126,7 @@ class Assignment : public Flow<AssignmentState> {
 
   void write(const Access& access, AssignmentState& state) {
     if (!is_followed(access)) return;
-    for (const TileName& other : overlapping_tiles(v_.kernel, access.name)) {
+    for (const TileName& other : v_.accesses.overlapping(access.name)) {
       killers_[other] = access.name;
       state.assigned.erase(other);
       state.strips.erase(other);
@@ -143,7 +142,7 @@ class Assignment : public Flow<AssignmentState> {
   }
 
   const Verified& v_;
-  std::set<TileName> rings_;
+  const std::set<TileName>& rings_;
   std::map<TileName, TileName> killers_;  // for messages
 };
 

@@ -1,7 +1,6 @@
 #include <string>
 
 #include "compiler/support/match.h"
-#include "compiler/tile/accesses.h"
 #include "compiler/tile/verify_rules.h"
 
 namespace astatide::tile {
@@ -63,7 +62,7 @@ void verify_staged(const Verified& v) {
 void verify_layouts(const Verified& v) {
   if (!v.is_past("infer_layouts") || v.kernel.threads() == 0) return;
   walk(v.kernel.body, [&](const Stmt& stmt) {
-    const Accesses accesses = accesses_of(v.kernel, stmt);
+    const Accesses& accesses = v.accesses.of(stmt);
     for (const auto* list : {&accesses.reads, &accesses.writes})
       for (const Access& access : *list)
         if (const Mem* mem = v.kernel.find(access.name)) verify_layout(v, stmt, *mem);

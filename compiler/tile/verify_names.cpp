@@ -12,14 +12,6 @@ namespace {
 
 using Names = std::set<std::string>;
 
-Names flags_of(const Kernel& kernel) {
-  Names out;
-  walk(kernel.body, [&](const Stmt& stmt) {
-    if (const auto* vote = std::get_if<Vote>(&stmt.node)) out.insert(vote->flag);
-  });
-  return out;
-}
-
 Names tokens_of(const Kernel& kernel) {
   Names out;
   walk(kernel.body, [&](const Stmt& stmt) {
@@ -102,7 +94,7 @@ void verify_declarations(const Verified& v) {
   for (const Tensor& tensor : v.program.tensors) names.declare(tensor.name, "tensor");
   for (const Mem& mem : v.kernel.mems) names.declare(mem.name, "tile");
   for (const TileAxis& axis : v.kernel.tiles) names.declare(axis.var, "tile axis");
-  for (const std::string& flag : flags_of(v.kernel)) names.declare(flag, "flag");
+  for (const std::string& flag : v.accesses.flags()) names.declare(flag, "flag");
   for (const std::string& token : tokens_of(v.kernel)) names.declare(token, "token");
   for (const Kernel& other : v.program.kernels)
     if (&other != &v.kernel && other.name == v.kernel.name) v.fail("two kernels have this name");
@@ -269,7 +261,7 @@ void verify_references(const Verified& v) {
     if (!mem.alias.empty() && !tiles.contains(mem.alias))
       v.fail(mem.name + " is an alias of " + mem.alias + ", no tile");
   const Names scalars(v.program.scalars.begin(), v.program.scalars.end());
-  const Names flags = flags_of(v.kernel);
+  const Names& flags = v.accesses.flags();
   const Names outer = tile_variables(v.kernel);
   walk_scopes(v.kernel.body, {}, [&](const Stmt& stmt, const Names& scope) {
     Names integers = scope;
@@ -340,24 +332,24 @@ void verify_tensors(const Verified& v) {
   }
 }
 
-void verify_tensor_order(const Program& program, std::string_view pass) {
+void verify_tensor_order(const std::vector<Verified>& kernels) {
+  if (kernels.empty()) return;
+  const Program& program = kernels.front().program;
   Names written;
-  for (const Kernel& kernel : program.kernels) {
-    const Verified v{program, kernel, pass};
-    walk(kernel.body, [&](const Stmt& stmt) {
-      if (nested_block(stmt)) return;
-      const Effects effects = effects_of(stmt);
-      for (const std::string& name : effects.reads) {
-        const Tensor* tensor = program.find_tensor(name);
-        if (tensor && tensor->role != Tensor::Role::input && !written.contains(name))
-          v.fail(stmt, name + " is read, but nothing before has written it");
+  for (const Verified& v : kernels) {
+    walk(v.kernel.body, [&](const Stmt& stmt) {
+      const Accesses& accesses = v.accesses.of(stmt);
+      for (const Access& access : accesses.reads) {
+        if (access.part != Access::Part::view || written.contains(access.name)) continue;
+        if (program.find_tensor(access.name)->role != Tensor::Role::input)
+          v.fail(stmt, access.name + " is read, but nothing before has written it");
       }
-      for (const std::string& name : effects.writes) written.insert(name);
+      for (const Access& access : accesses.writes) written.insert(access.name);
     });
   }
   for (const Tensor& tensor : program.tensors)
     if (tensor.role == Tensor::Role::output && !written.contains(tensor.name))
-      throw InternalError("after " + std::string(pass) + ": output " + tensor.name + " is written by no kernel");
+      kernels.back().fail("output " + tensor.name + " is written by no kernel");
 }
 
 }  // namespace astatide::tile

@@ -2,7 +2,6 @@
 #include <map>
 #include <set>
 
-#include "compiler/tile/accesses.h"
 #include "compiler/tile/verify_flow.h"
 #include "compiler/tile/verify_rules.h"
 
@@ -13,7 +12,7 @@ using OpenTokens = std::map<std::string, const Stmt*>;
 
 class Tokens : public Flow<OpenTokens> {
  public:
-  explicit Tokens(const Verified& v) : v_(v), rings_(ring_tiles(v.kernel)) {}
+  explicit Tokens(const Verified& v) : v_(v), rings_(v.accesses.rings()) {}
 
  protected:
   void visit(const Stmt& stmt, OpenTokens& open) override {
@@ -50,12 +49,12 @@ class Tokens : public Flow<OpenTokens> {
   /// What an open statement writes no other may touch, what it reads no other may write. Slots of a ring are apart:
   /// one is read, another is filled.
   std::string conflict_with(const Stmt& stmt, const Stmt& started) const {
-    const Accesses mine = accesses_of(v_.kernel, stmt);
-    const Accesses theirs = accesses_of(v_.kernel, started);
+    const Accesses& mine = v_.accesses.of(stmt);
+    const Accesses& theirs = v_.accesses.of(started);
     const auto meet = [&](const std::vector<Access>& a, const std::vector<Access>& b) -> std::string {
       for (const Access& x : a) {
         if (rings_.contains(x.name)) continue;
-        std::vector<TileName> names = overlapping_tiles(v_.kernel, x.name);
+        std::vector<TileName> names = v_.accesses.overlapping(x.name);
         names.push_back(x.name);
         for (const Access& y : b)
           if (std::find(names.begin(), names.end(), y.name) != names.end()) return y.name;
@@ -69,7 +68,7 @@ class Tokens : public Flow<OpenTokens> {
   }
 
   const Verified& v_;
-  std::set<TileName> rings_;
+  const std::set<TileName>& rings_;
 };
 
 struct Slots {
@@ -81,7 +80,7 @@ using RingSlots = std::map<TileName, Slots>;
 
 class Rings : public Flow<RingSlots> {
  public:
-  explicit Rings(const Verified& v) : v_(v), reserved_(reserved_tiles(v.kernel)) {}
+  explicit Rings(const Verified& v) : v_(v), reserved_(v.accesses.reserved()) {}
 
  protected:
   void visit(const Stmt& stmt, RingSlots& state) override {
@@ -100,7 +99,7 @@ class Rings : public Flow<RingSlots> {
     } else if (const auto* s = std::get_if<Release>(&stmt.node)) {
       if (of(stmt, s->tile, state).held-- == 0) v_.fail(stmt, "no slot is held");
     } else {
-      const Accesses accesses = accesses_of(v_.kernel, stmt);
+      const Accesses& accesses = v_.accesses.of(stmt);
       for (const Access& access : accesses.reads)
         if (state.contains(access.name) && state.at(access.name).held == 0)
           v_.fail(stmt, access.name + " is read, but no slot of it is held");
@@ -135,7 +134,7 @@ class Rings : public Flow<RingSlots> {
   }
 
   const Verified& v_;
-  std::set<TileName> reserved_;
+  const std::set<TileName>& reserved_;
 };
 
 class Syncs : public Flow<ThreadConflicts> {
@@ -178,7 +177,7 @@ void verify_tokens(const Verified& v) {
 
 void verify_rings(const Verified& v) {
   RingSlots slots;
-  for (const TileName& tile : ring_tiles(v.kernel)) slots[tile] = {};
+  for (const TileName& tile : v.accesses.rings()) slots[tile] = {};
   Rings(v).run(v.kernel.body, slots);
   for (const auto& [tile, left] : slots)
     if (left != Slots{}) v.fail(std::to_string(left.filled + left.held) + " slots of " + tile + " are never released");
@@ -190,7 +189,7 @@ void verify_syncs(const Verified& v) {
   const bool roles = std::any_of(v.kernel.body.begin(), v.kernel.body.end(),
                                  [](const Stmt& stmt) { return std::holds_alternative<Role>(stmt.node); });
   if (roles) return;
-  ThreadConflicts state(v.kernel);
+  ThreadConflicts state(v.accesses);
   Syncs(v).run(v.kernel.body, state);
 }
 
@@ -202,7 +201,7 @@ void verify_roles(const Verified& v) {
     const auto* role = std::get_if<Role>(&stmt.node);
     if (!role) return;
     walk(role->body, [&](const Stmt& inner) {
-      const Accesses accesses = accesses_of(v.kernel, inner);
+      const Accesses& accesses = v.accesses.of(inner);
       for (const auto* list : {&accesses.reads, &accesses.writes}) {
         for (const Access& access : *list) {
           const Mem* mem = v.kernel.find(access.name);

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/tile/accesses.h"
 #include "compiler/tile/ir.h"
 
 // The rules that a tile program keeps after every pass, one function each. A rule throws InternalError through
@@ -16,6 +17,7 @@ struct Verified {
   const Program& program;
   const Kernel& kernel;
   std::string_view pass;
+  const AccessTable& accesses;
 
   /// Whether this pass, or one after it in the table, has just run.
   bool is_past(std::string_view other) const;
@@ -34,8 +36,8 @@ void verify_references(const Verified& v);
 /// Views and reads are of declared tensors with the right number of indices; inputs are not written; indices read
 /// integers only; a stage is at a loop or a tile axis.
 void verify_tensors(const Verified& v);
-/// A scratch tensor is written before it is read, and every output is written somewhere. Of the whole program.
-void verify_tensor_order(const Program& program, std::string_view pass);
+/// A scratch tensor is written before it is read, and every output is written somewhere. Takes all kernels.
+void verify_tensor_order(const std::vector<Verified>& kernels);
 
 // Shapes.
 
