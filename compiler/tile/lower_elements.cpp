@@ -213,7 +213,9 @@ void KernelBuilder::add_element(Block& block, const TiledElement& element, bool 
                           ? Space::shared
                           : Space::register_file;
   const TileName tile = declare_once(element.tile_name, {nest.row, nest.column}, space);
-  if (placement && placement->store_in() && !placement->compute_root()) fixed_.insert(tile);
+  // A later definition in the same tile has no space that the schedule names.
+  if (placement && placement->store_in() == Space::register_file && placement->name == element.names.back())
+    fixed_.insert(tile);
   if (placement) set_alignment(tile, *placement);
   TileName result = tile;
   if (element.product) {

@@ -110,6 +110,8 @@ void PassBuilder::fill_strip(Block& out, const std::string& name) {
   builder_.forget_terms();
   TileName target;
   if (const TiledElement* element = passes_.element(name)) {
+    materialise(body, element->value);
+    for (const Expr& predicate : element->where_predicates) materialise(body, predicate);
     builder_.add_element(body, *element, true);
     target = declare_strip(name);
   } else {

@@ -1,7 +1,6 @@
 // Whatever legal schedule lowers an algorithm, the program has the algorithm's values, and no pass changes one.
 
 #include <catch2/catch.hpp>
-#include <cmath>
 #include <random>
 
 #include "compiler/algorithm/evaluate.h"
@@ -10,48 +9,10 @@
 #include "compiler/tile/interpret.h"
 #include "tests/support/random_schedule.h"
 #include "tests/support/schedule_cases.h"
+#include "tests/support/tensor_distance.h"
 
 namespace astatide::testing {
 namespace {
-
-constexpr double kTolerance = 1e-9;
-
-Arguments random_inputs(const Algorithm& algorithm, std::map<std::string, std::int64_t> extents, std::mt19937& random) {
-  Arguments out;
-  out.extents = std::move(extents);
-  std::normal_distribution<double> normal;
-  for (const Input& input : algorithm.inputs) {
-    DoubleTensor tensor;
-    std::int64_t count = 1;
-    for (const Expr& dim : input.dims) {
-      tensor.shape.push_back(evaluate_integer(dim, out.extents));
-      count *= tensor.shape.back();
-    }
-    for (std::int64_t n = 0; n < count; ++n)
-      tensor.values.push_back(input.dtype == ScalarType::i32 ? static_cast<double>(random() % 3) : normal(random));
-    out.inputs[input.name] = std::move(tensor);
-  }
-  return out;
-}
-
-/// The largest difference; infinite where one is NaN and the other not.
-double distance(const DoubleTensor& a, const DoubleTensor& b) {
-  if (a.shape != b.shape) return std::numeric_limits<double>::infinity();
-  double out = 0;
-  for (std::size_t n = 0; n < a.values.size(); ++n) {
-    const double x = a.values[n], y = b.values[n];
-    if (x == y || (std::isnan(x) && std::isnan(y))) continue;
-    const double difference = std::abs(x - y) / std::max(1.0, std::abs(y));
-    out = std::isnan(difference) ? std::numeric_limits<double>::infinity() : std::max(out, difference);
-  }
-  return out;
-}
-
-double distance(const std::map<std::string, DoubleTensor>& a, const std::map<std::string, DoubleTensor>& b) {
-  double out = 0;
-  for (const auto& [name, tensor] : b) out = std::max(out, distance(a.at(name), tensor));
-  return out;
-}
 
 /// Every stage of one compilation against the oracle.
 void require_stages_equal(const Algorithm& algorithm, const Schedule& schedule, const Arguments& arguments) {
@@ -61,9 +22,11 @@ void require_stages_equal(const Algorithm& algorithm, const Schedule& schedule, 
   options.sizes = arguments.extents;
   int stages = 0;
   compile(algorithm, schedule, options, [&](std::string_view stage, const tile::Program& program) {
-    INFO("after " << stage << ":\n" << tile::print(program));
     ++stages;
-    REQUIRE(distance(tile::interpret(program, algorithm, arguments), expected) < kTolerance);
+    const double found = distance(tile::interpret(program, algorithm, arguments), expected);
+    if (found < kTolerance) return;
+    INFO("after " << stage << ":\n" << tile::print(program));
+    REQUIRE(found < kTolerance);
   });
   REQUIRE(stages == static_cast<int>(pass_table().size()) + 1);
 }
@@ -126,25 +89,6 @@ TEST_CASE("every stage of a random legal schedule of sums that move with others 
   require_random_schedules("variance", 30);
 }
 
-TEST_CASE("S03: 200 random legal schedules of attention give the values of none") {
-  const Algorithm algorithm = example_algorithm("attention");
-  const std::map<std::string, std::int64_t> extents = {{"B", 1},    {"Hq", 2}, {"Hkv", 2}, {"Sq", 37},
-                                                       {"Sk", 130}, {"D", 24}, {"Dv", 40}};
-  std::mt19937 random(0);
-  const Arguments arguments = random_inputs(algorithm, extents, random);
-  const auto expected = evaluate(algorithm, arguments);
-  for (int n = 0; n < 200; ++n) {
-    const std::optional<Schedule> schedule = random_schedule(algorithm, extents, random, 64);
-    REQUIRE(schedule);
-    INFO("schedule " << n << ":\n" << print_schedule(*schedule));
-    CompileOptions options;
-    options.target = *find_target(schedule->target);
-    options.sizes = extents;
-    REQUIRE(distance(tile::interpret(compile(algorithm, *schedule, options), algorithm, arguments), expected) <
-            kTolerance);
-  }
-}
-
 TEST_CASE("the comparison with the oracle catches a pass that drops a move, a tile or a mask") {
   const Algorithm algorithm = example_algorithm("causal_gqa");
   const Schedule schedule = parse_schedule(
@@ -171,7 +115,11 @@ TEST_CASE("the comparison with the oracle catches a pass that drops a move, a ti
         for (tile::Stmt& stmt : block) change(stmt);
         return block;
       });
-    return distance(tile::interpret(program, algorithm, arguments), expected);
+    try {
+      return distance(tile::interpret(program, algorithm, arguments), expected);
+    } catch (const InternalError&) {
+      return std::numeric_limits<double>::infinity();  // the interpreter itself refuses it
+    }
   };
   REQUIRE(mutated(lowered, [](tile::Stmt&) {}) < kTolerance);
   CHECK(mutated(lowered, [](tile::Stmt& stmt) {

@@ -25,8 +25,7 @@ class Draw {
 
     PlacementBuilder main = nest(main_output(), true);
     for (const Func& func : algorithm_.define) {
-      const bool along = std::find(func.indices.begin(), func.indices.end(), cascade_.axis) != func.indices.end();
-      if (along && !chance(4)) builder.place(inner(func.name));
+      if (has_place(func.name) && !chance(8)) builder.place(inner(func.name));
     }
     builder.place(main);
     for (const Input& input : algorithm_.inputs)
@@ -47,6 +46,16 @@ class Draw {
     return pick(sizes);
   }
 
+  /// Values along the axis that hold a product or read reductions; others are computed where they are read.
+  bool has_place(const std::string& name) const {
+    for (const Element& element : cascade_.elements)
+      if (element.name == name) return element.product.has_value() || name == "P";
+    for (const RowValue& value : cascade_.values)
+      if (value.name == name)
+        return std::find(value.indices.begin(), value.indices.end(), cascade_.axis) != value.indices.end();
+    return false;
+  }
+
   std::string main_output() {
     std::vector<std::string> rows;
     for (const std::string& output : algorithm_.outputs) {
@@ -63,7 +72,11 @@ class Draw {
         found = found || tensors_read(element.product->lhs).contains(input) ||
                 tensors_read(element.product->rhs).contains(input);
     for (const Stage& stage : cascade_.stages)
-      found = found || (!stage.extra.empty() && tensors_read(stage.term).contains(input));
+      visit(stage.term, [&](const Expr& e) {
+        const auto* read = e.as<Read>();
+        if (!read || read->tensor != input || stage.extra.empty()) return;
+        found = found || free_variables(e).contains(stage.extra.front());
+      });
     return found;
   }
 
@@ -88,11 +101,15 @@ class Draw {
       outer.push_back(column);
       at = order.size();
     }
-    const std::size_t fewest = outer.empty() ? 0 : 1;
-    const std::size_t blocks = std::uniform_int_distribution<std::size_t>(fewest, outer.size())(random_);
+    if (outer.empty()) {
+      outer.push_back(order.front());
+      at = std::max<std::size_t>(at, 1);
+    }
+    const std::size_t blocks = std::uniform_int_distribution<std::size_t>(1, outer.size())(random_);
     order.insert(order.begin() + static_cast<std::ptrdiff_t>(at), column);
     out.reorder(order);
     loops_ = order;
+    first_place_ = blocks - 1;
     std::vector<LoopName> grid(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(blocks));
     std::reverse(grid.begin(), grid.end());
     if (cuda_) {
@@ -106,10 +123,12 @@ class Draw {
   }
 
   PlacementBuilder inner(const std::string& name) {
-    const std::vector<LoopName> main_loops = loops_;
-    if (!online_ && chance(3)) {
+    if (!online_ && chance(2)) {
+      const std::vector<LoopName> main_loops = loops_;
+      const std::size_t first_place = first_place_;
       PlacementBuilder out = nest(name, name_reduces(name));
       loops_ = main_loops;
+      first_place_ = first_place;
       return out.compute_root();
     }
     PlacementBuilder out(name);
@@ -117,7 +136,7 @@ class Draw {
     const LoopName around = loops_.size() > 1 ? loops_[loops_.size() - 2] : innermost;
     const bool strip = !online_ && chance(2);
     out.compute_at(strip ? around : innermost);
-    out.store_in(strip || chance(2) ? Space::shared : Space::register_file);
+    out.store_in(strip || name == "P" || chance(2) ? Space::shared : Space::register_file);
     return out;
   }
 
@@ -128,7 +147,12 @@ class Draw {
 
   PlacementBuilder staged(const std::string& name) {
     PlacementBuilder out(name);
-    out.stage_at(pick(loops_)).store_in(Space::shared);
+    // At the innermost loop every tile is chosen; further out only some are.
+    const std::size_t place =
+        chance(2) ? loops_.size() - 1
+                  : std::uniform_int_distribution<std::size_t>(first_place_, loops_.size() - 1)(random_);
+    out.stage_at(loops_[place]).store_in(Space::shared);
+    if (!cuda_) return out;
     if (chance(4)) out.ring_buffer(std::uniform_int_distribution<int>(2, 3)(random_));
     if (chance(4)) out.vectorize(pick<int>({1, 2, 4}));
     return out;
@@ -141,6 +165,7 @@ class Draw {
   const int largest_;
   bool cuda_ = false, online_ = true;
   std::vector<LoopName> loops_;  // of the main output
+  std::size_t first_place_ = 0;  // of those, the innermost that is spread over blocks
 };
 
 }  // namespace

@@ -1,0 +1,57 @@
+// Random inputs of an algorithm, and how far two results lie apart.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <random>
+#include <string>
+
+#include "compiler/algorithm/evaluate.h"
+
+namespace astatide::testing {
+
+/// What two evaluations in double precision may differ by.
+inline constexpr double kTolerance = 1e-9;
+
+/// Normal numbers; integers 0 to 2.
+inline Arguments random_inputs(const Algorithm& algorithm, std::map<std::string, std::int64_t> extents,
+                               std::mt19937& random) {
+  Arguments out;
+  out.extents = std::move(extents);
+  std::normal_distribution<double> normal;
+  for (const Input& input : algorithm.inputs) {
+    DoubleTensor tensor;
+    std::int64_t count = 1;
+    for (const Expr& dim : input.dims) {
+      tensor.shape.push_back(evaluate_integer(dim, out.extents));
+      count *= tensor.shape.back();
+    }
+    for (std::int64_t n = 0; n < count; ++n)
+      tensor.values.push_back(input.dtype == ScalarType::i32 ? static_cast<double>(random() % 3) : normal(random));
+    out.inputs[input.name] = std::move(tensor);
+  }
+  return out;
+}
+
+/// The largest difference; infinite where one is NaN and the other not.
+inline double distance(const DoubleTensor& a, const DoubleTensor& b) {
+  if (a.shape != b.shape) return std::numeric_limits<double>::infinity();
+  double out = 0;
+  for (std::size_t n = 0; n < a.values.size(); ++n) {
+    const double x = a.values[n], y = b.values[n];
+    if (x == y || (std::isnan(x) && std::isnan(y))) continue;
+    const double difference = std::abs(x - y) / std::max(1.0, std::abs(y));
+    out = std::isnan(difference) ? std::numeric_limits<double>::infinity() : std::max(out, difference);
+  }
+  return out;
+}
+
+inline double distance(const std::map<std::string, DoubleTensor>& a, const std::map<std::string, DoubleTensor>& b) {
+  double out = 0;
+  for (const auto& [name, tensor] : b) out = std::max(out, distance(a.at(name), tensor));
+  return out;
+}
+
+}  // namespace astatide::testing
