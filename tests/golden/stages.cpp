@@ -1,0 +1,71 @@
+// One folder a case: schedule.yaml, and the text of each stage that examples/ALGORITHM.yaml passes through under it.
+// UPDATE_GOLDENS=1 writes them anew; a missing one fails.
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+
+#include "compiler/pipeline.h"
+#include "compiler/rewrite/recurrence.h"
+#include "tests/support/paths.h"
+#include "tests/support/schedule_cases.h"
+
+namespace astatide::testing {
+namespace {
+
+/// Text of every stage, by file name.
+std::map<std::string, std::string> stages_of(const std::string& algorithm_name, const std::string& schedule_text) {
+  const Algorithm algorithm = example_algorithm(algorithm_name);
+  const Schedule schedule = parse_schedule(schedule_text, "schedule.yaml");
+  CompileOptions options;
+  options.target = *find_target(schedule.target);
+  options.sizes = algorithm.sizes;
+  // The lengths that no kernel is compiled for are short, so that every bound allows them.
+  options.sizes["Sq"] = options.sizes["Sk"] = 64;
+  std::map<std::string, std::string> out;
+  out["algorithm.txt"] = print_mathematics(algorithm);
+  if (schedule.rewrite == RewriteMode::online)
+    out["online.txt"] = print_recurrence(derive_online(find_cascade(algorithm)));
+  const tile::Program last = compile(algorithm, schedule, options, [&](std::string_view stage, const tile::Program& p) {
+    if (stage == "lower") out["tile.txt"] = tile::print(p);
+  });
+  out["passes.txt"] = tile::print(last);
+  return out;
+}
+
+void require_goldens(const std::string& name, const std::string& algorithm) {
+  const std::filesystem::path folder = source_path("tests/golden/" + name);
+  const bool update = std::getenv("UPDATE_GOLDENS") != nullptr && std::string(std::getenv("UPDATE_GOLDENS")) == "1";
+  for (const auto& [file, text] : stages_of(algorithm, text_of(folder / "schedule.yaml"))) {
+    if (update) std::ofstream(folder / file, std::ios::binary) << text;
+    INFO(name << "/" << file << ": UPDATE_GOLDENS=1 writes what is there now");
+    REQUIRE(std::filesystem::exists(folder / file));
+    CHECK(text_of(folder / file) == text);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("attention with rows outside and S in registers lowers to one loop with an advance") {
+  require_goldens("attention_flash2", "attention");
+}
+TEST_CASE("a ring of two slots copies one tile ahead, with S in shared memory") {
+  require_goldens("causal_gqa_flash2_ring", "causal_gqa");
+}
+TEST_CASE("with the reduced axis outside the state goes through global memory") {
+  require_goldens("causal_gqa_flash1", "causal_gqa");
+}
+TEST_CASE("S and P at root make three kernels") { require_goldens("causal_gqa_standard", "causal_gqa"); }
+TEST_CASE("a row of S in shared memory makes one kernel of several passes") {
+  require_goldens("causal_gqa_fused_row", "causal_gqa");
+}
+TEST_CASE("a window leaves partial tiles at both ends of the full ones") {
+  require_goldens("sliding_window_flash2", "sliding_window");
+}
+TEST_CASE("two sums that others move with are whole in every iteration") {
+  require_goldens("variance_cpu", "variance");
+}
+TEST_CASE("a tile that covers the whole axis needs no rescale") { require_goldens("one_tile_flash2", "attention"); }
+
+}  // namespace astatide::testing
