@@ -15,13 +15,13 @@ void KernelEmitter::emit_copy(const tile::Copy& copy) {
       [&](const tile::TileName& dst) {
         match(
             copy.src, [&](const tile::TileName& src) { emit_tile_copy(dst, src); },
-            [&](const tile::View& src) { emit_load(dst, src); },
+            [&](const tile::View& src) { call_copy(dst, src, true); },
             [&](const tile::Strip& src) { emit_from_strip(dst, src); });
       },
       [&](const tile::View& dst) {
         const auto* src = std::get_if<tile::TileName>(&copy.src);
         if (!src) return unsupported();
-        emit_store(dst, *src);
+        call_copy(*src, dst, false);
       },
       [&](const tile::Strip& dst) {
         const auto* src = std::get_if<tile::TileName>(&copy.src);
@@ -221,8 +221,7 @@ Value* KernelEmitter::to_memory(ScalarType type, const Element& element, int lan
 }
 
 void KernelEmitter::store_lanes(Value* pointers, Value* value, int lanes, Value* mask) {
-  // A lane that may not store writes to a place that nothing reads.
-  Value* sink = builder_.CreateConstGEP1_64(builder_.getInt8Ty(), workspace_, storage_.sink_offset);
+  Value* sink = mask ? unread_place() : nullptr;
   const auto lane_of = [&](Value* vector, int lane) {
     return lanes == 1 ? vector : builder_.CreateExtractElement(vector, lane);
   };

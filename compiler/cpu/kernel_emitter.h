@@ -56,6 +56,7 @@ class KernelEmitter {
 
  private:
   friend class ElementEmitter;
+  friend class FunctionScope;
 
   // emit_kernel.cpp: the frame, control flow.
   llvm::Function* make_function(const std::string& name, llvm::FunctionType* type, bool internal);
@@ -97,6 +98,16 @@ class KernelEmitter {
   // emit_copy.cpp
   void emit_copy(const tile::Copy& copy);
   void emit_tile_copy(const tile::TileName& dst, const tile::TileName& src);
+  /// Copies between a tile and a tensor are functions of their own, one for all copies of one form.
+  void call_copy(const tile::TileName& tile, const tile::View& view, bool is_load);
+  struct CopyForm;
+  CopyForm form_of_copy(const tile::TileName& tile, const tile::View& view, bool is_load);
+  llvm::Function* copy_function(const CopyForm& form);
+  bool may_have_limit(const tile::TileName& tile, const std::string& tensor, const std::string& axis) const;
+  /// The limit keeps no element of the tile out, whatever the shapes.
+  bool is_idle_limit(const tile::Coordinate& coordinate, const tile::Mem& mem) const;
+  /// Where a lane that may not store writes: a place in the frame that nothing reads.
+  llvm::Value* unread_place();
   void emit_load(const tile::TileName& dst, const tile::View& view);
   void load_transposed(const Storage& dst, const tile::View& view, const std::string& across, bool round);
   void emit_store(const tile::View& view, const tile::TileName& src);
@@ -183,6 +194,8 @@ class KernelEmitter {
   std::map<std::string, llvm::Value*> read_slots_;
   std::set<std::string> rings_without_reserve_;
   std::map<std::string, llvm::Function*> products_;  // microkernels, by shape
+  std::map<std::string, llvm::Function*> copies_;    // by form
+  std::map<llvm::Function*, llvm::Value*> unread_places_;
   llvm::Value* zero_element_ = nullptr;
   std::map<std::string, std::pair<llvm::MDNode*, llvm::MDNode*>> alias_scopes_;  // by tile: its own, all others
 };

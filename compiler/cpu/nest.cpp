@@ -193,9 +193,10 @@ void KernelEmitter::make_alias_scopes() {
 }
 
 void KernelEmitter::tag_tile(llvm::Instruction* access, const Storage& storage) {
-  const auto& [own, others] = alias_scopes_.at(storage.mem->name);
-  access->setMetadata(llvm::LLVMContext::MD_alias_scope, own);
-  access->setMetadata(llvm::LLVMContext::MD_noalias, others);
+  const auto found = alias_scopes_.find(storage.mem->name);
+  if (found == alias_scopes_.end()) return;
+  access->setMetadata(llvm::LLVMContext::MD_alias_scope, found->second.first);
+  access->setMetadata(llvm::LLVMContext::MD_noalias, found->second.second);
 }
 
 Value* KernelEmitter::as_tile_value(const Storage& storage, const Element& element, int lanes, bool round) {

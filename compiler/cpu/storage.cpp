@@ -245,8 +245,7 @@ StoragePlan plan_storage(const tile::Kernel& kernel, const CpuHost& host) {
       packed = std::max(packed, mem->element_count() / extent * round_up(extent, dst.lanes));
     }
   });
-  plan.sink_offset = plan.bytes + round_up(packed * 4, 64);
-  plan.bytes = plan.sink_offset + 64;
+  plan.bytes += round_up(packed * 4, 64);
   return plan;
 }
 

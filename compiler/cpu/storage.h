@@ -32,7 +32,6 @@ struct Storage {
 struct StoragePlan {
   std::map<std::string, Storage> tiles;
   std::int64_t pack_offset = 0;  // of room for the largest operand of a product, in bytes
-  std::int64_t sink_offset = 0;  // of a place that is written and never read, in bytes
   std::int64_t bytes = 0;
 };
 
