@@ -78,8 +78,14 @@ class Writer {
     const bool integers = both_integers(a, b);
     if (!integers) a = as_real(a), b = as_real(b);
     // The right operand of - and / needs parentheses at equal precedence.
-    return {fmt::format("{} {} {}", wrap(a, precedence), op, wrap(b, precedence + 1)),
-            integers ? ValueType::integer : ValueType::real, precedence};
+    Text out{fmt::format("{} {} {}", wrap(a, precedence), op, wrap(b, precedence + 1)),
+             integers ? ValueType::integer : ValueType::real, precedence, integers && (a.wide || b.wide)};
+    // Coordinates and extents have 32 bits, their products need 64: head * kv_heads / heads.
+    if (integers && c.op == Op::mul && !out.wide && !c.args[0].as<Integer>() && !c.args[1].as<Integer>()) {
+      out.text = fmt::format("static_cast<long long>({}) * {}", a.text, wrap(b, precedence + 1));
+      out.wide = true;
+    }
+    return out;
   }
 
   Text comparison(const Call& c, const char* op, int precedence) const {
@@ -96,7 +102,13 @@ class Writer {
 
   Text extremum(const Call& c, const char* integer, const char* real) const {
     const Text a = write(c.args[0]), b = write(c.args[1]);
-    if (both_integers(a, b)) return {fmt::format("{}({}, {})", integer, a.text, b.text), ValueType::integer, kAtom};
+    if (both_integers(a, b)) {
+      const bool wide = a.wide || b.wide;
+      const auto widened = [&](const Text& t) {
+        return wide && !t.wide ? "static_cast<long long>(" + t.text + ")" : t.text;
+      };
+      return {fmt::format("{}({}, {})", integer, widened(a), widened(b)), ValueType::integer, kAtom, wide};
+    }
     return {fmt::format("{}({}, {})", real, as_real(a).text, as_real(b).text), ValueType::real, kAtom};
   }
 
@@ -104,8 +116,9 @@ class Writer {
     const Text a = write(c.args[0]), b = write(c.args[1]);
     if (!both_integers(a, b)) throw InternalError("division of integers over reals");
     if (is_non_negative(c.args[0], scope_))
-      return {fmt::format("{} {} {}", wrap(a, kMul), op, wrap(b, kMul + 1)), ValueType::integer, kMul};
-    return {fmt::format("{}({}, {})", rounding_down, a.text, b.text), ValueType::integer, kAtom};
+      return {fmt::format("{} {} {}", wrap(a, kMul), op, wrap(b, kMul + 1)), ValueType::integer, kMul,
+              a.wide || b.wide};
+    return {fmt::format("{}({}, {})", rounding_down, a.text, b.text), ValueType::integer, kAtom, a.wide || b.wide};
   }
 
   Text write_call(const Call& c) const {
@@ -130,7 +143,7 @@ class Writer {
         return extremum(c, "max", "fmaxf");
       case Op::neg: {
         const Text a = write(c.args[0]);
-        return {"-" + wrap(a, kUnary + 1), a.type, kUnary};
+        return {"-" + wrap(a, kUnary + 1), a.type, kUnary, a.wide};
       }
       case Op::exp:
         return function(c, "fast_exp");
@@ -150,7 +163,7 @@ class Writer {
         return function(c, "powf");
       case Op::abs: {
         const Text a = write(c.args[0]);
-        if (a.type == ValueType::integer) return {"abs(" + a.text + ")", ValueType::integer, kAtom};
+        if (a.type == ValueType::integer) return {"abs(" + a.text + ")", ValueType::integer, kAtom, a.wide};
         return function(c, "fabsf");
       }
       case Op::lt:

@@ -15,6 +15,7 @@ struct Text {
   std::string text;
   ValueType type = ValueType::real;
   int precedence = 100;  // 100: needs no parentheses anywhere
+  bool wide = false;     // an integer of 64 bits: it holds a product of run-time numbers
 };
 
 /// What names and reads mean where an expression stands.

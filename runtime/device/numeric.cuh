@@ -63,6 +63,12 @@ __device__ __forceinline__ float safe(float x) { return x == -kInfinity ? 0.0f :
 // A product in which 0 absorbs even an infinite second factor.
 __device__ __forceinline__ float absorb(float x, float y) { return x == 0.0f ? 0.0f : x * y; }
 
-// Of integers, rounding down. b > 0.
-__device__ __forceinline__ int floor_div(int a, int b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
-__device__ __forceinline__ int floor_mod(int a, int b) { return a - floor_div(a, b) * b; }
+// Of integers, rounding down. b > 0. One of the two may have 64 bits: then the quotient has, too.
+template <class A, class B>
+__device__ __forceinline__ auto floor_div(A a, B b) {
+  return a >= 0 ? a / b : -((b - 1 - a) / b);
+}
+template <class A, class B>
+__device__ __forceinline__ auto floor_mod(A a, B b) {
+  return a - floor_div(a, b) * b;
+}
