@@ -30,6 +30,8 @@ class Closer {
     Block out;
     for (Stmt stmt : block) {
       for (const TileName& tile : needed_whole(stmt, open)) {
+        if (adds_to(stmt, tile))
+          throw InternalError("close_shares: a loop reads " + tile + " whole and adds shares to it");
         out.push_back({tile::AllReduce{tile, open.at(tile)}});
         open.erase(tile);
       }
@@ -37,9 +39,6 @@ class Closer {
         // What is open in front of a loop stays open inside: nothing there reads it whole.
         Shares inner = open;
         Block closed = run(*body, inner);
-        for (const auto& [tile, op] : open)
-          if (!inner.contains(tile))
-            throw InternalError("close_shares: " + tile + " is made whole in a loop that adds to it");
         open = std::move(inner);
         *tile::nested_block(stmt) = std::move(closed);
       } else {
@@ -83,6 +82,15 @@ class Closer {
       if (map->dst == tile && op == Reduction::sum && scales(map->value, tile)) return false;
     const std::vector<std::string> reads = tile::effects_of(stmt).reads;
     return std::find(reads.begin(), reads.end(), tile) != reads.end();
+  }
+
+  static bool adds_to(const Stmt& stmt, const TileName& tile) {
+    bool found = false;
+    tile::walk({stmt}, [&](const Stmt& inner) {
+      const auto* reduce = std::get_if<tile::RowReduce>(&inner.node);
+      found = found || (reduce && reduce->accumulate && reduce->dst == tile);
+    });
+    return found;
   }
 
   static bool overwrites(const Stmt& stmt, const TileName& tile) {
