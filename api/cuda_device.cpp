@@ -18,12 +18,14 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-/// The caller's context where it is one of this device, else the device's primary one.
+/// The caller's context where it is one of this device, else the device's primary one. The primary context is retained
+/// also where the caller has it current: loaded modules must not outlive it.
 runtime::Context context_of(int ordinal) {
   const runtime::DeviceFacts& device = runtime::driver().device(ordinal);
   runtime::Context current = runtime::Context::current();
-  if (current.device().ordinal == device.ordinal) return current;
-  return runtime::Context::primary(ordinal);
+  runtime::Context primary = runtime::Context::primary(ordinal);
+  if (current.device().ordinal == device.ordinal && current.handle() != primary.handle()) return current;
+  return primary;
 }
 
 runtime::ArgumentWord argument_word(const ArgumentValue& argument) {

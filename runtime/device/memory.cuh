@@ -11,8 +11,9 @@ struct __align__(8) Half4Bits {
 __device__ __forceinline__ float4 load4(const float* p) { return *reinterpret_cast<const float4*>(p); }
 template <class Half>
 __device__ __forceinline__ float4 widen4(Half4Bits v) {
-  return make_float4(to_float(Half{static_cast<unsigned short>(v.lo)}), to_float(Half{static_cast<unsigned short>(v.lo >> 16)}),
-                     to_float(Half{static_cast<unsigned short>(v.hi)}), to_float(Half{static_cast<unsigned short>(v.hi >> 16)}));
+  return make_float4(
+      to_float(Half{static_cast<unsigned short>(v.lo)}), to_float(Half{static_cast<unsigned short>(v.lo >> 16)}),
+      to_float(Half{static_cast<unsigned short>(v.hi)}), to_float(Half{static_cast<unsigned short>(v.hi >> 16)}));
 }
 __device__ __forceinline__ float4 load4(const f16* p) { return widen4<f16>(*reinterpret_cast<const Half4Bits*>(p)); }
 __device__ __forceinline__ float4 load4(const bf16* p) { return widen4<bf16>(*reinterpret_cast<const Half4Bits*>(p)); }
@@ -42,7 +43,8 @@ __device__ __forceinline__ float load1(const T* p) {
 // Component k of a vector; k is a constant once its loop is unrolled.
 __device__ __forceinline__ float component(float4 v, int k) { return k == 0 ? v.x : k == 1 ? v.y : k == 2 ? v.z : v.w; }
 
-// Whether a row of a tensor may be read in vectors of `bytes`: the address is aligned, and so is every step in `stride` elements.
+// Whether a row of a tensor may be read in vectors of `bytes`: the address is aligned, and so is every step in `stride`
+// elements.
 template <class T>
 __device__ __forceinline__ bool aligned(const T* p, int bytes) {
   return (reinterpret_cast<unsigned long long>(p) & (bytes - 1)) == 0;

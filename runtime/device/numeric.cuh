@@ -1,4 +1,5 @@
-// Scalar arithmetic of emitted kernels. Included by name from memory: no CUDA header is needed where kernels are compiled.
+// Scalar arithmetic of emitted kernels. Included by name from memory: no CUDA header is needed where kernels are
+// compiled.
 #pragma once
 
 // Storage of 16-bit floating types. Arithmetic is done in float.

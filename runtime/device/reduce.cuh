@@ -1,7 +1,8 @@
 // Reductions over neighbouring lanes.
 #pragma once
 
-// Over groups of kLanes neighbouring lanes (a power of two up to 32); every lane gets the result. All lanes of the warp take part.
+// Over groups of kLanes neighbouring lanes (a power of two up to 32); every lane gets the result. All lanes of the warp
+// take part.
 template <int kLanes>
 __device__ __forceinline__ float lanes_sum(float x) {
 #pragma unroll
