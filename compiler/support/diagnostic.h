@@ -26,7 +26,7 @@ struct Diagnostic {
   std::vector<std::string> notes;
 };
 
-/// "FILE:LINE:COLUMN: error: MESSAGE", the line with a caret, and the notes:.
+/// "FILE:LINE:COLUMN: error: MESSAGE", the line with a caret, and the notes.
 std::string format_diagnostic(const Diagnostic& diagnostic, std::string_view severity = "error");
 
 /// "file:line:column", or as much of it as is known.
