@@ -192,6 +192,8 @@ CompiledBinary Nvrtc::compile(const CompileRequest& request) const {
 
   std::vector<std::string> options = {"--gpu-architecture=" + choice.architecture, "--std=c++17"};
   if (choice.kind == BinaryKind::cubin) options.push_back("--ptxas-options=-v");
+  // NVRTC's own cache gives a binary without the report of ptxas; what is kept is kept by DiskCache, with its report.
+  if (version_.major >= 13) options.push_back("--no-cache");
   options.insert(options.end(), request.options.begin(), request.options.end());
 
   Program program(*api_, request);
