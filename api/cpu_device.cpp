@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "compiler/cpu/emit.h"
+#include "runtime/environment.h"
 #include "runtime/orc.h"
 #include "runtime/orc_launch.h"
 
@@ -130,7 +131,8 @@ struct CpuDevice::State {
   /// Threads start with the first kernel that is compiled, not with the engine.
   std::shared_ptr<runtime::CpuWorkers> running_workers() {
     const std::lock_guard lock(mutex);
-    if (!workers) workers = std::make_shared<runtime::CpuWorkers>(threads);
+    if (!workers)
+      workers = std::make_shared<runtime::CpuWorkers>(threads > 0 ? threads : runtime::read_environment().threads);
     return workers;
   }
 

@@ -22,11 +22,14 @@ struct Environment {
   std::optional<std::string> cache_dir;
   std::optional<std::string> xdg_cache_home;
   std::optional<std::string> home;
+  /// ASTATIDE_THREADS: threads of the CPU backend; 0 when unset: as many as the process may run on.
+  int threads = 0;
   /// ASTATIDE_REQUIRE_GPU=1: a GPU test without a device fails, it does not skip.
   bool require_gpu = false;
 };
 
-/// The environment as it is now. No other file of the project reads environment variables.
+/// The environment as it is now. Throws UserError where a variable has no meaning. No other file of the project reads
+/// environment variables.
 Environment read_environment();
 
 }  // namespace astatide::runtime

@@ -1,10 +1,13 @@
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <memory>
 #include <stdexcept>
 #include <thread>
 
 #include "compiler/cpu/emit.h"
+#include "runtime/environment.h"
 #include "runtime/orc.h"
 #include "runtime/thread_pool.h"
 #include "tests/support/streaming_program.h"
@@ -29,6 +32,18 @@ TEST_CASE("A thread pool gives out every number once, whatever the chunks") {
       CHECK(std::all_of(taken.begin(), taken.end(), [](const auto& n) { return n == 1; }));
     }
   }
+}
+
+TEST_CASE("ASTATIDE_THREADS is a number of threads or an error") {
+  const auto with = [](const char* value) {
+    ::setenv("ASTATIDE_THREADS", value, 1);
+    const auto clear = std::shared_ptr<void>(nullptr, [](void*) { ::unsetenv("ASTATIDE_THREADS"); });
+    return read_environment().threads;
+  };
+  CHECK(with("") == 0);
+  CHECK(with("3") == 3);
+  for (const char* wrong : {"0", "-1", "two", "2 ", "99999999999"})
+    CHECK_THROWS_WITH(with(wrong), Catch::Contains("is no number of threads, 1 to 1024"));
 }
 
 TEST_CASE("A thread pool passes the first exception on and works again") {
