@@ -128,7 +128,11 @@ Passes find_passes(const Cascade& cascade, const Schedule& schedule) {
   for (const RowValue& value : cascade.values) {
     if (!contains(value.indices, cascade.axis)) continue;
     if (!schedule.find(value.name) && !value.output) continue;  // computed where it is read
-    if (const auto* v = value.value.as<Variable>(); v && !value.output) continue;
+    // An element under a name of its own, such as an output: it is not computed twice.
+    const auto* v = value.value.as<Variable>();
+    const bool is_element = v && std::any_of(cascade.elements.begin(), cascade.elements.end(),
+                                             [&](const Element& element) { return element.name == v->name; });
+    if (is_element) continue;
     PassWeight weight{value.name, value.value, value.where};
     for (auto earlier = out.weights.rbegin(); earlier != out.weights.rend(); ++earlier)
       weight.value = replace_value(weight.value, earlier->value, earlier->name);

@@ -110,6 +110,7 @@ void PassBuilder::fill_strip(Block& out, const std::string& name) {
   builder_.forget_terms();
   TileName target;
   if (const TiledElement* element = passes_.element(name)) {
+    made_.insert(name);  // its value names its own product
     materialise(body, element->value);
     for (const Expr& predicate : element->where_predicates) materialise(body, predicate);
     builder_.add_element(body, *element, true);

@@ -82,6 +82,7 @@ TEST_CASE("a row of S in shared memory makes one kernel, and no sum moves in it"
   CHECK(row->space == Space::shared);
   CHECK(row->extent_of("j") == stages.after("lower").bounds.at("Sk"));
   CHECK(count<tile::Advance>(stages.after("lower")) == 0);
+  CHECK(count<tile::Mma>(stages.after("lower")) == 2);
 }
 
 TEST_CASE("state lives in global memory only where loops over rows lie inside the loop that carries it") {
