@@ -18,10 +18,11 @@
 namespace astatide {
 namespace {
 
-// In this order. overlap (the next tile's product behind this one's) and specialize_roles (producer and consumer warps)
-// will stand between stage_tiles and insert_barriers; nothing that can be scheduled today asks for them.
+// In this order. peel_first and overlap (the next tile's product behind this one's) and specialize_roles (producer and
+// consumer warps) will stand around stage_tiles; nothing that can be scheduled today asks for them.
 constexpr std::array kPasses{
-    Pass{"split_masked_loops", split_masked_loops, "full tiles test no predicate, empty tiles are not run"},
+    Pass{"split_masked_loops", split_masked_loops,
+         "full tiles test nothing that bounds their loop, empty tiles are not run"},
     Pass{"fold_units", fold_units, "a loop that runs once merges with no unit"},
     Pass{"relax_rescale", relax_rescale, "no advance is left: new references and moves are maps"},
     Pass{"hoist_row_invariants", hoist_row_invariants, "no map over a tile computes what is constant in a row"},
@@ -45,16 +46,17 @@ void check_program(const tile::Program& program, const Schedule& schedule, std::
   tile::verify(program, stage);
 }
 
-/// Extents of the axes that tiles cover whole: those no loop of a root definition names.
-std::map<std::string, Expr> whole_axes(const Algorithm& algorithm) {
-  Diagnostics problems;
-  std::map<std::string, Expr> axes = infer_axis_extents(algorithm, problems);
-  problems.throw_if_any();
-  const Cascade cascade = find_cascade(algorithm);
-  axes = cascade.axis_extents;
+/// Extents of the axes that tiles cover whole: those that are neither rows nor reduced by the cascade.
+std::map<std::string, std::int64_t> known_extents(const Cascade& cascade,
+                                                  const std::map<std::string, std::int64_t>& sizes) {
+  std::map<std::string, Expr> axes = cascade.axis_extents;
   axes.erase(cascade.axis);
   for (const std::string& row : cascade.rows) axes.erase(row);
-  return axes;
+  std::map<std::string, std::int64_t> known;
+  for (const auto& [axis, extent] : axes)
+    for (const std::string& name : free_variables(extent))
+      if (const auto value = sizes.find(name); value != sizes.end()) known.insert(*value);
+  return known;
 }
 
 }  // namespace
@@ -63,11 +65,7 @@ std::span<const Pass> pass_table() { return kPasses; }
 
 std::map<std::string, std::int64_t> known_extents(const Algorithm& algorithm, const Schedule&,
                                                   const std::map<std::string, std::int64_t>& sizes) {
-  std::map<std::string, std::int64_t> known;
-  for (const auto& [axis, extent] : whole_axes(algorithm))
-    for (const std::string& name : free_variables(extent))
-      if (const auto value = sizes.find(name); value != sizes.end()) known.insert(*value);
-  return known;
+  return known_extents(find_cascade(algorithm), sizes);
 }
 
 tile::Program compile(const Algorithm& algorithm, const Schedule& schedule, const CompileOptions& options,
@@ -76,7 +74,7 @@ tile::Program compile(const Algorithm& algorithm, const Schedule& schedule, cons
   const Cascade cascade = find_cascade(algorithm);
   tile::LowerOptions lowering;
   lowering.target = options.target;
-  lowering.known = known_extents(algorithm, schedule, options.sizes);
+  lowering.known = known_extents(cascade, options.sizes);
   lowering.dtype = options.dtype;
   tile::Program program = schedule.rewrite == RewriteMode::online
                               ? tile::lower_recurrence(algorithm, derive_online(cascade), schedule, lowering)
