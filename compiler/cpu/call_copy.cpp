@@ -161,9 +161,11 @@ llvm::Function* KernelEmitter::copy_function(const CopyForm& form) {
   if (function) return function;
   std::vector<llvm::Type*> types = {builder_.getPtrTy(), builder_.getPtrTy()};
   types.resize(2 + form.tensor.dims.size() + form.numbers.size(), builder_.getInt64Ty());
-  std::string name = form.is_load ? "load" : "store";
-  for (const tile::Dim& dim : form.mem.dims)
-    name += (name.back() < '0' || name.back() > '9' ? "_" : "x") + std::to_string(dim.extent);
+  std::string name = form.is_load ? "load." : "store.";
+  for (const tile::Dim& dim : form.mem.dims) {
+    if (name.back() != '.') name += 'x';
+    name += std::to_string(dim.extent);
+  }
   function = make_function(name, llvm::FunctionType::get(builder_.getVoidTy(), types, false), true);
   function->addFnAttr(llvm::Attribute::NoInline);
   for (unsigned a = 0; a < 2; ++a) function->addParamAttr(a, llvm::Attribute::NoAlias);

@@ -1,5 +1,7 @@
 #include <llvm/IR/Constants.h>
 
+#include <bit>
+
 #include "compiler/cpu/kernel_emitter.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/match.h"
@@ -8,16 +10,31 @@ namespace astatide::cpu {
 
 using llvm::Value;
 
+namespace {
+
+// The schedule's number of lanes in place of the host's.
+CpuHost with_lanes(CpuHost host, const tile::Kernel& kernel) {
+  if (kernel.vector_lanes == 0) return host;
+  const int most = 64;
+  if (kernel.vector_lanes < 1 || kernel.vector_lanes > most || !std::has_single_bit(unsigned(kernel.vector_lanes)))
+    throw UserError("vectors of " + std::to_string(kernel.vector_lanes) + " lanes on the CPU",
+                    {"a power of two up to " + std::to_string(most) + " would do"});
+  host.vector_bytes = 4 * kernel.vector_lanes;
+  return host;
+}
+
+}  // namespace
+
 KernelEmitter::KernelEmitter(llvm::Module& module, const tile::Program& program, const tile::Kernel& kernel,
                              const CpuHost& host)
     : context_(module.getContext()),
       module_(module),
       program_(program),
       kernel_(kernel),
-      host_(host),
+      host_(with_lanes(host, kernel)),
       builder_(context_),
       math_(builder_, host_),
-      storage_(plan_storage(kernel, host)) {
+      storage_(plan_storage(kernel, host_)) {
   make_alias_scopes();
 }
 
@@ -50,14 +67,15 @@ llvm::Function* KernelEmitter::make_function(const std::string& name, llvm::Func
 
 CpuKernel KernelEmitter::emit() {
   CpuKernel result;
-  result.symbol = kernel_.name;
+  // With a dot, which no name of a program has, so that no kernel takes the name of a library's function.
+  result.symbol = "kernel." + kernel_.name;
   result.parameters = tile::parameters_of(program_, kernel_);
   result.tiles = kernel_.tiles;
   result.workspace_bytes = storage_.bytes;
 
   llvm::Type *pointer = builder_.getPtrTy(), *word = builder_.getInt64Ty();
   function_ = make_function(
-      kernel_.name, llvm::FunctionType::get(builder_.getVoidTy(), {pointer, word, word, pointer}, false), false);
+      result.symbol, llvm::FunctionType::get(builder_.getVoidTy(), {pointer, word, word, pointer}, false), false);
   const char* names[] = {"args", "tile_begin", "tile_end", "workspace"};
   for (unsigned a = 0; a < 4; ++a) function_->getArg(a)->setName(names[a]);
   workspace_ = function_->getArg(3);
@@ -183,8 +201,14 @@ void KernelEmitter::emit_for(const tile::For& s) {
     names_[s.var] = {Element::Kind::integer, i};
     emit_block(s.body);
   };
+  const auto *first = llvm::dyn_cast<llvm::ConstantInt>(begin), *past = llvm::dyn_cast<llvm::ConstantInt>(end);
+  constexpr std::int64_t kMostUnrolled = 64;
   if (s.kind == tile::For::Kind::once) {
     body(begin);
+  } else if (s.kind == tile::For::Kind::unrolled && first && past &&
+             past->getSExtValue() - first->getSExtValue() <= kMostUnrolled) {
+    const std::int64_t low = first->getSExtValue(), high = past->getSExtValue();
+    for (std::int64_t i = low; i < high; ++i) body(index(s.descending ? low + high - 1 - i : i));
   } else {
     loop(begin, end, 1, [&](Value* i) {
       i->setName(s.var);

@@ -45,11 +45,13 @@ struct KernelEmitter::ProductShape {
   std::int64_t vector_depth = 0;                  // of the operand that is loaded in vectors
   std::int64_t scalar_row = 0, scalar_depth = 0;  // of the operand that is broadcast
   bool accumulate = false;
+  int unroll = 1;
 
   std::string name() const {
     const auto text = [](std::int64_t n) { return std::to_string(n); };
-    return "multiply_" + text(rows) + "x" + text(columns) + "x" + text(depth) + (accumulate ? "_add" : "") + "_" +
-           text(dst_row) + "_" + text(vector_depth) + "_" + text(scalar_row) + "_" + text(scalar_depth);
+    return "multiply." + text(rows) + "x" + text(columns) + "x" + text(depth) + (accumulate ? "_add" : "") + "_" +
+           text(dst_row) + "_" + text(vector_depth) + "_" + text(scalar_row) + "_" + text(scalar_depth) + "_by_" +
+           text(unroll);
   }
 };
 
@@ -83,12 +85,14 @@ void KernelEmitter::emit_product_block(const ProductShape& shape, Value* dst, Va
     }
     return values;
   };
-  const int unroll = shape.depth % 4 == 0 ? 4 : shape.depth % 2 == 0 ? 2 : 1;
-  sums = loop_carrying(index(0), index(shape.depth), unroll, sums, [&](Value* k, const std::vector<Value*>& carried) {
-    std::vector<Value*> values = carried;
-    for (int u = 0; u < unroll; ++u) values = step(u == 0 ? k : builder_.CreateAdd(k, index(u)), values);
-    return values;
-  });
+  const int whole = shape.depth / shape.unroll * shape.unroll;
+  if (whole > 0)
+    sums = loop_carrying(index(0), index(whole), shape.unroll, sums, [&](Value* k, const std::vector<Value*>& carried) {
+      std::vector<Value*> values = carried;
+      for (int u = 0; u < shape.unroll; ++u) values = step(u == 0 ? k : builder_.CreateAdd(k, index(u)), values);
+      return values;
+    });
+  for (int k = whole; k < shape.depth; ++k) sums = step(index(k), sums);
   for (int r = 0; r < rows; ++r)
     for (int c = 0; c < columns; ++c) builder_.CreateAlignedStore(sums[r * columns + c], dst_at(r, c), align);
 }
@@ -172,6 +176,11 @@ void KernelEmitter::emit_mma(const tile::Mma& product) {
   shape.scalar_row = scalars->stride_of(row_axis);
   shape.scalar_depth = scalars->stride_of(contracted);
   shape.accumulate = product.accumulate;
+  constexpr int kMostUnrolled = 16;  // of a block; more only makes code
+  shape.unroll = product.unroll > 0     ? std::min({product.unroll, shape.depth, kMostUnrolled})
+                 : shape.depth % 4 == 0 ? 4
+                 : shape.depth % 2 == 0 ? 2
+                                        : 1;
 
   std::vector<AxisRange> outer;
   for (int d : dst.order) {

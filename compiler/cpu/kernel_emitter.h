@@ -181,7 +181,7 @@ class KernelEmitter {
   llvm::Module& module_;
   const tile::Program& program_;
   const tile::Kernel& kernel_;
-  const CpuHost& host_;
+  const CpuHost host_;
   llvm::IRBuilder<> builder_;
   VectorMath math_;
   StoragePlan storage_;

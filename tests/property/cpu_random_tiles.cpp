@@ -142,6 +142,7 @@ class RandomTiles {
     kernel.name = "random_tiles";
     kernel.tiles = {{"i_o", ceil_div(variable("M"), Expr(m_))}, {"h", variable("H")}};
     if (chance(50)) std::swap(kernel.tiles[0], kernel.tiles[1]);
+    if (chance(30)) kernel.vector_lanes = one_of<int>({1, 2, 8, 32});
     const tile::Dim i{"i", m_}, j{"j", n_}, k{"k", k_};
     s_dims_ = dims(i, j);
     const int strip_length = (pick(1, 3) * n_) + (chance(30) ? 1 : 0);
@@ -168,6 +169,7 @@ class RandomTiles {
     inner.push_back(stmt(product("S", chance(50) ? "A_s" : "B_s", "", true)));
     auto& mma = std::get<tile::Mma>(inner.back().node);
     mma.rhs = std::get<tile::TileName>(mma.lhs) == "A_s" ? "B_s" : "A_s";
+    if (chance(30)) mma.unroll = pick(1, 5);
     if (ring) inner.push_back(stmt(tile::Release{"B_s"}));
     step.push_back(stmt(fill("S", 0)));
     step.push_back(stmt(tile::For{"k_o", Expr(0), ceil_div(variable("K"), Expr(k_)),

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "compiler/cpu/emit.h"
+#include "compiler/support/diagnostic.h"
 #include "tests/support/streaming_program.h"
 
 using namespace astatide;
@@ -25,6 +26,31 @@ TEST_CASE("Emitting a program twice gives the same bitcode") {
 
 TEST_CASE("The text of the LLVM stage names the program's tensors, tiles and loops") {
   const std::string text = cpu::emit_llvm_text(testing::streaming_program({}), cpu::detect_host());
-  for (const char* word : {"define void @streaming(", "%Q_stride_0", "%i_o", "%j_o", "@multiply_64x64x64", "%S"})
+  for (const char* word : {"define void @kernel.streaming(", "%Q_stride_0", "%i_o", "%j_o", "@multiply.64x64x64", "%S"})
     CHECK_THAT(text, Catch::Contains(word));
+}
+
+TEST_CASE("A kernel's own number of lanes takes the place of the host's, and must be a power of two") {
+  tile::Program program = testing::streaming_program({});
+  program.kernels[0].vector_lanes = 2;
+  CHECK_THAT(cpu::emit_llvm_text(program, cpu::detect_host()), Catch::Contains("<2 x float>"));
+  program.kernels[0].vector_lanes = 3;
+  CHECK_THROWS_WITH(cpu::emit_llvm(program, cpu::detect_host()), Catch::Contains("vectors of 3 lanes"));
+}
+
+TEST_CASE("What an earlier pass should have removed is our own fault") {
+  tile::Program program = testing::streaming_program({});
+  program.kernels[0].body.push_back({tile::Advance{}});
+  CHECK_THROWS_AS(cpu::emit_llvm(program, cpu::detect_host()), InternalError);
+  program.kernels[0].body.back() = {tile::Role{}};
+  CHECK_THROWS_AS(cpu::emit_llvm(program, cpu::detect_host()), InternalError);
+}
+
+TEST_CASE("A program may bear the name of a library's function") {
+  for (const char* name : {"powf", "memset", "floorf"}) {
+    tile::Program program = testing::streaming_program({});
+    program.kernels[0].name = name;
+    const cpu::CpuModule module = cpu::emit_llvm(program, cpu::detect_host());
+    CHECK(module.kernels[0].symbol == "kernel." + std::string(name));
+  }
 }

@@ -83,7 +83,7 @@ TEST_CASE("A module is compiled once, then comes from memory, and in a new proce
   const OrcCache::Loaded found = second.load(request);
   CHECK(found.origin == CacheOrigin::disk);
   CHECK(found.compile_seconds == 0);
-  CHECK(found.module->function("streaming") != nullptr);
+  CHECK(found.module->function("kernel.streaming") != nullptr);
 }
 
 TEST_CASE("The key of a module depends on code, processor and features") {
