@@ -31,14 +31,6 @@ void require_stages_equal(const Algorithm& algorithm, const Schedule& schedule, 
   REQUIRE(stages == static_cast<int>(pass_table().size()) + 1);
 }
 
-std::map<std::string, std::int64_t> shape(const Algorithm& algorithm, std::int64_t sq, std::int64_t sk) {
-  const std::map<std::string, std::int64_t> all = {{"B", 1}, {"Hq", 2}, {"Hkv", 1},    {"Sq", sq},  {"Sk", sk},
-                                                   {"D", 5}, {"Dv", 6}, {"Prefix", 7}, {"Left", 9}, {"Right", 2}};
-  std::map<std::string, std::int64_t> out;
-  for (const Extent& extent : algorithm.extents) out[extent.name] = all.at(extent.name);
-  return out;
-}
-
 const std::vector<std::pair<int, int>> kShapes = {{37, 41}, {5, 33}, {33, 5}, {1, 1},  {1, 40},
                                                   {40, 1},  {3, 0},  {0, 3},  {16, 16}};
 
@@ -47,7 +39,7 @@ void require_random_schedules(const std::string& name, int count) {
   for (int seed = 0; seed < count; ++seed) {
     std::mt19937 random(static_cast<std::uint32_t>(seed));
     const auto [sq, sk] = kShapes[static_cast<std::size_t>(seed) % kShapes.size()];
-    const auto extents = shape(algorithm, sq, sk);
+    const auto extents = small_extents(algorithm, sq, sk);
     const std::optional<Schedule> schedule = random_schedule(algorithm, extents, random);
     INFO(name << " seed " << seed << " Sq " << sq << " Sk " << sk);
     REQUIRE(schedule);
@@ -97,7 +89,7 @@ TEST_CASE("the comparison with the oracle catches a pass that drops a move, a ti
       "Q: {stage_at: i.o, store_in: shared}\nK: {stage_at: j.o, store_in: shared}\nV: {stage_at: j.o, store_in: "
       "shared}\n",
       "inline");
-  const auto extents = shape(algorithm, 20, 37);
+  const auto extents = small_extents(algorithm, 20, 37);
   std::mt19937 random(3);
   const Arguments arguments = random_inputs(algorithm, extents, random);
   const auto expected = evaluate(algorithm, arguments);
