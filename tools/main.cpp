@@ -55,8 +55,8 @@ int run_command(int argc, char** argv) {
   } catch (const CLI::CallForHelp&) {
     // The help of the innermost command that was named.
     for (const Command& command : commands)
-      if (command.app->parsed()) return write_output(command.app->help("astatide")), kDone;
-    return write_output(app.help()), kDone;
+      if (command.app->parsed()) return write_output(command.app->help("astatide") + "\n"), kDone;
+    return write_output(app.help() + "\n"), kDone;
   } catch (const CLI::RequiredError& error) {
     for (const Command& command : commands)
       if (command.app->parsed()) refuse_rest(*command.app, "astatide " + command.app->get_name());
@@ -76,7 +76,7 @@ int run_command(int argc, char** argv) {
     throw UserError(fmt::format("no command '{}'", quoted(word)), suggestion(word, names));
   }
   refuse_rest(app, "astatide");
-  write_message(app.help());
+  write_message(app.help() + "\n");
   return kWrongInput;
 }
 

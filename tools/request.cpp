@@ -58,7 +58,8 @@ void add_request_options(CLI::App& command, RequestWords& words) {
   command
       .add_option("--shape", words.shapes,
                   "extents, such as B=2,Hq=8; what is not named has the size that the file gives")
-      ->type_name("NAME=N,..");
+      ->type_name("NAME=N,..")
+      ->allow_extra_args(false);
   command.add_option("--dtype", words.dtype, "type of inputs and outputs: f32, f16 or bf16");
 }
 

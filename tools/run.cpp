@@ -6,9 +6,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "api/check_outputs.h"
 #include "tools/commands.h"
 #include "tools/request.h"
-#include "tools/run_check.h"
 #include "tools/run_data.h"
 #include "tools/run_device.h"
 
@@ -202,10 +202,14 @@ Command add_run_command(CLI::App& program) {
   add_request_options(*app, words->request);
   app->add_option("--device", words->device, "auto (a GPU where there is one), cpu, cuda or cuda:N");
   app->add_option("--input", words->inputs, "Q=q.npy, Q=layer.safetensors or all.safetensors; others are random")
-      ->type_name("[NAME=]FILE");
-  app->add_option("--output", words->outputs, "O=o.npy or results.safetensors")->type_name("[NAME=]FILE");
+      ->type_name("[NAME=]FILE")
+      ->allow_extra_args(false);
+  app->add_option("--output", words->outputs, "O=o.npy or results.safetensors")
+      ->type_name("[NAME=]FILE")
+      ->allow_extra_args(false);
   app->add_option("--scalar", words->scalars, "scalars that differ from their defaults, such as scale=0.1")
-      ->type_name("NAME=X,..");
+      ->type_name("NAME=X,..")
+      ->allow_extra_args(false);
   app->add_option("--seed", words->seed, "of random inputs")->type_name("N");
   app->add_option("--repeat", words->repeat, "launches to time; 0: as many as fit a second, 1 to 10")->type_name("N");
   app->add_option("--threads", words->threads, "of the CPU; 0: all cores")->type_name("N");

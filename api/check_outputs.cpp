@@ -1,4 +1,4 @@
-#include "tools/run_check.h"
+#include "api/check_outputs.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include "api/shapes.h"
 #include "compiler/algorithm/evaluate.h"
 
-namespace astatide::tools {
+namespace astatide {
 namespace {
 
 /// Absolute limits of the numerics contract, for values of order 1.
@@ -71,13 +71,8 @@ OutputCheck compare(const std::string& name, const runtime::HostTensor& output, 
   return check;
 }
 
-/// Elements of all definitions and the operations that the evaluator spends on them.
-struct Work {
-  double elements = 0;
-  double operations = 0;
-};
-
-Work work_of(const Algorithm& algorithm, const Extents& extents) {
+/// Operations that the evaluator spends on all definitions.
+double work_of(const Algorithm& algorithm, const Extents& extents) {
   Diagnostics ignored;  // a checked algorithm has none
   const std::map<std::string, Expr> axes = infer_axis_extents(algorithm, ignored);
   const auto size_of = [&](const std::string& axis) {
@@ -86,7 +81,7 @@ Work work_of(const Algorithm& algorithm, const Extents& extents) {
                ? 1.0
                : static_cast<double>(std::max<std::int64_t>(1, evaluate_integer(found->second, extents)));
   };
-  Work work;
+  double work = 0;
   for (const Func& func : algorithm.define) {
     double elements = 1;
     for (const std::string& index : func.indices) elements *= size_of(index);
@@ -94,8 +89,7 @@ Work work_of(const Algorithm& algorithm, const Extents& extents) {
     visit(func.value, [&](const Expr& e) {
       if (const auto* reduction = e.as<Reduce>()) each += size_of(reduction->axis) * reduction->body[0].tree_size();
     });
-    work.elements += elements;
-    work.operations += elements * each;
+    work += elements * each;
   }
   return work;
 }
@@ -104,14 +98,13 @@ Work work_of(const Algorithm& algorithm, const Extents& extents) {
 
 double estimate_check_seconds(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents) {
   // Measured on one core of 2020: the evaluator does some 2e8 of these a second, in both precisions together.
-  return work_of(algorithm, extents).operations / 2e8;
+  return work_of(algorithm, extents) / 2e8;
 }
 
 std::vector<OutputCheck> check_outputs(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
-                                       const std::map<std::string, double>& scalars, const HostTensors& inputs,
-                                       const HostTensors& outputs) {
-  const double bytes = 2 * 9 * work_of(algorithm, extents).elements;
-  require_memory(bytes < 9e18 ? static_cast<std::int64_t>(bytes) : INT64_MAX, "the definitions in double precision");
+                                       const std::map<std::string, double>& scalars,
+                                       const std::map<std::string, runtime::HostTensor>& inputs,
+                                       const std::map<std::string, runtime::HostTensor>& outputs) {
   Arguments arguments;
   arguments.extents = extents;
   arguments.scalars = scalars;
@@ -130,4 +123,4 @@ std::vector<OutputCheck> check_outputs(const Algorithm& algorithm, const std::ma
   return checks;
 }
 
-}  // namespace astatide::tools
+}  // namespace astatide

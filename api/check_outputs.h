@@ -4,9 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "tools/run_data.h"
+#include "api/astatide.h"
+#include "runtime/host_tensor.h"
 
-namespace astatide::tools {
+namespace astatide {
 
 /// How far an output is from the double-precision evaluator on the same, rounded inputs, as the numerics contract
 /// measures it.
@@ -28,7 +29,8 @@ double estimate_check_seconds(const Algorithm& algorithm, const std::map<std::st
 /// Compares each output with the oracle. Throws MachineError where the oracle's tensors don't fit this machine's
 /// memory.
 std::vector<OutputCheck> check_outputs(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
-                                       const std::map<std::string, double>& scalars, const HostTensors& inputs,
-                                       const HostTensors& outputs);
+                                       const std::map<std::string, double>& scalars,
+                                       const std::map<std::string, runtime::HostTensor>& inputs,
+                                       const std::map<std::string, runtime::HostTensor>& outputs);
 
-}  // namespace astatide::tools
+}  // namespace astatide
