@@ -54,17 +54,21 @@ Outputs run(CpuProgram& program, const StreamingSizes& sizes, const Shape& s, In
 std::string first_difference(const StreamingSizes& sizes, const Shape& s, const Inputs& in, const Outputs& out) {
   const double limit = sizes.type == ScalarType::f32 ? 1e-5 : sizes.type == ScalarType::f16 ? 2e-3 : 1.6e-2;
   const double scale = 1 / std::sqrt(sizes.head_dim);
+  const std::vector<double> Q = in.Q.values(), K = in.K.values(), V = in.V.values();
   double largest = 0;
-  for (double v : in.V.values()) largest = std::max(largest, std::abs(v));
+  for (double v : V) largest = std::max(largest, std::abs(v));
   std::vector<double> weights(static_cast<std::size_t>(s.Sk));
   for (std::int64_t b = 0; b < s.B; ++b) {
     for (std::int64_t h = 0; h < s.H; ++h) {
+      const double* keys = K.data() + (b * s.H + h) * s.Sk * sizes.head_dim;
+      const double* values = V.data() + (b * s.H + h) * s.Sk * sizes.value_dim;
       for (std::int64_t i = 0; i < s.Sq; ++i) {
+        const double* query = Q.data() + ((b * s.H + h) * s.Sq + i) * sizes.head_dim;
         const std::int64_t visible = sizes.causal ? std::clamp<std::int64_t>(i + s.Sk - s.Sq + 1, 0, s.Sk) : s.Sk;
         double maximum = -kInfinity, sum = 0;
         for (std::int64_t j = 0; j < visible; ++j) {
           double& score = weights[static_cast<std::size_t>(j)] = 0;
-          for (std::int64_t d = 0; d < sizes.head_dim; ++d) score += in.Q.get({b, h, i, d}) * in.K.get({b, h, j, d});
+          for (std::int64_t d = 0; d < sizes.head_dim; ++d) score += query[d] * keys[j * sizes.head_dim + d];
           score *= scale;
           maximum = std::max(maximum, score);
         }
@@ -80,7 +84,7 @@ std::string first_difference(const StreamingSizes& sizes, const Shape& s, const 
         for (std::int64_t e = 0; e < sizes.value_dim; ++e) {
           double want = 0;
           for (std::int64_t j = 0; j < visible; ++j)
-            want += weights[static_cast<std::size_t>(j)] / sum * in.V.get({b, h, j, e});
+            want += weights[static_cast<std::size_t>(j)] / sum * values[j * sizes.value_dim + e];
           const double got = out.O.get({b, h, i, e});
           if (visible == 0 ? got != 0 : !(std::abs(got - want) <= limit * largest)) return where("O", got, want);
         }

@@ -2,9 +2,13 @@
 
 #ifdef ASTATIDE_WITH_CPU
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <bit>
 #include <chrono>
 #include <cstring>
+#include <new>
 
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/half.h"
@@ -51,6 +55,31 @@ std::vector<cpu::CpuHost> hosts_to_test() {
     hosts.push_back(cpu::describe_host(native.triple, "x86-64", ""));
   }
   return hosts;
+}
+
+namespace {
+
+struct Pages {
+  std::size_t page, inner;  // bytes of a page, and of all pages between the guards
+  explicit Pages(std::size_t bytes) : page(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))) {
+    inner = (bytes + page - 1) / page * page;
+  }
+};
+
+}  // namespace
+
+void* allocate_guarded(std::size_t bytes) {
+  const Pages pages(bytes);
+  void* all = mmap(nullptr, pages.inner + 2 * pages.page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (all == MAP_FAILED) throw std::bad_alloc();
+  std::byte* inner = static_cast<std::byte*>(all) + pages.page;
+  if (pages.inner > 0 && mprotect(inner, pages.inner, PROT_READ | PROT_WRITE) != 0) throw std::bad_alloc();
+  return inner + pages.inner - bytes;
+}
+
+void free_guarded(void* memory, std::size_t bytes) {
+  const Pages pages(bytes);
+  munmap(static_cast<std::byte*>(memory) + bytes - pages.inner - pages.page, pages.inner + 2 * pages.page);
 }
 
 std::int64_t HostArray::count() const {

@@ -19,11 +19,28 @@ namespace astatide::testing {
 /// beyond the least.
 std::vector<cpu::CpuHost> hosts_to_test();
 
+void* allocate_guarded(std::size_t bytes);
+void free_guarded(void* memory, std::size_t bytes);
+
+/// Memory with pages on both sides that nobody may touch, its end against the second: a read or a write beyond the end
+/// ends the process.
+template <class T>
+struct GuardedAllocator {
+  using value_type = T;
+  GuardedAllocator() = default;
+  template <class U>
+  GuardedAllocator(const GuardedAllocator<U>&) {}  // NOLINT(google-explicit-constructor)
+  T* allocate(std::size_t count) { return static_cast<T*>(allocate_guarded(count * sizeof(T))); }
+  void deallocate(T* memory, std::size_t count) { free_guarded(memory, count * sizeof(T)); }
+  friend bool operator==(const GuardedAllocator&, const GuardedAllocator&) { return true; }
+};
+using GuardedBytes = std::vector<std::byte, GuardedAllocator<std::byte>>;
+
 /// A tensor that a test owns: bytes in the element type, element strides.
 struct HostArray {
   ScalarType type = ScalarType::f32;
   std::vector<std::int64_t> shape, strides;
-  std::vector<std::byte> bytes;
+  GuardedBytes bytes;
   std::int64_t first = 0;  // index of element (0, ..)
 
   /// Dense and row-major, every byte 0xff: a NaN in every floating type.

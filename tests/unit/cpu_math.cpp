@@ -34,7 +34,7 @@ class Elementwise {
     bits_ = Y.bytes;
     return Y.values();
   }
-  const std::vector<std::byte>& bits() const { return bits_; }
+  const GuardedBytes& bits() const { return bits_; }
 
  private:
   tile::Program build(const Expr& f) const {
@@ -61,7 +61,7 @@ class Elementwise {
   ScalarType in_, out_;
   CpuProgram program_;
   runtime::CpuWorkers workers_;
-  std::vector<std::byte> bits_;
+  GuardedBytes bits_;
 };
 
 Expr unary(Op op) { return call(op, {variable("x")}); }
