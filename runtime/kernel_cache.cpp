@@ -68,8 +68,9 @@ KernelCache::KernelCache(DiskCache disk) : disk_(std::move(disk)) {}
 
 std::pair<std::shared_ptr<const Artifact>, CacheOrigin> KernelCache::compile(const CompileRequest& request) {
   // A target that can't be served leaves no trace on disk.
-  choose_architecture(request.target, request.output, nvrtc().supported_architectures(), nvrtc().version());
-  const std::string key = kernel_cache_key(request, nvrtc().version());
+  const NvrtcFacts& facts = known_facts();
+  choose_architecture(request.target, request.output, facts.supported, facts.version);
+  const std::string key = kernel_cache_key(request, facts.version);
   std::promise<std::shared_ptr<const Artifact>> promise;
   std::shared_future<std::shared_ptr<const Artifact>> others;
   {
@@ -101,6 +102,12 @@ std::pair<std::shared_ptr<const Artifact>, CacheOrigin> KernelCache::compile(con
   }
 }
 
+const NvrtcFacts& KernelCache::known_facts() {
+  const std::lock_guard lock(facts_mutex_);
+  if (!facts_) facts_ = nvrtc_facts(disk_);
+  return *facts_;
+}
+
 std::pair<std::shared_ptr<const Artifact>, CacheOrigin> KernelCache::read_or_compile(const CompileRequest& request,
                                                                                      const std::string& key) {
   auto artifact = std::make_shared<Artifact>();
@@ -110,7 +117,9 @@ std::pair<std::shared_ptr<const Artifact>, CacheOrigin> KernelCache::read_or_com
     artifact->binary = nvrtc().compile(request);
     return files_of(request, artifact->binary);
   });
-  if (!found.built) {
+  if (found.built) {
+    keep_nvrtc_facts(disk_, known_facts());
+  } else {
     ++counters_->disk_hits;
     auto binary = binary_of(found.files);
     // The hashes of the manifest were right, so this is no damage: the key is wrong, or the version wasn't raised.

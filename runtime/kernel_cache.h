@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "runtime/counters.h"
 #include "runtime/module.h"
 #include "runtime/nvrtc.h"
+#include "runtime/nvrtc_facts.h"
 
 namespace astatide::runtime {
 
@@ -52,9 +54,13 @@ class KernelCache {
  private:
   std::pair<std::shared_ptr<const Artifact>, CacheOrigin> read_or_compile(const CompileRequest& request,
                                                                           const std::string& key);
+  /// Asked for once; a failure is asked for again.
+  const NvrtcFacts& known_facts();
 
   DiskCache disk_;
   std::shared_ptr<Counters> counters_ = std::make_shared<Counters>();
+  std::mutex facts_mutex_;  // guards facts_
+  std::optional<NvrtcFacts> facts_;
   std::mutex mutex_;  // guards the maps; not held while a kernel is compiled
   std::map<std::string, std::shared_future<std::shared_ptr<const Artifact>>> artifacts_;
   std::map<std::pair<std::uint64_t, std::string>, std::shared_ptr<const Module>> modules_;
