@@ -1,0 +1,75 @@
+// Every shipped algorithm runs on the CPU, and is checked.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "api/astatide.h"
+#include "runtime/tensor_file.h"
+#include "tests/support/run_program.h"
+#include "tests/support/temporary_folder.h"
+
+using namespace astatide;
+using namespace astatide::testing;
+using nlohmann::json;
+
+namespace {
+
+/// Documents of seven tokens, as rows of a batch have them.
+void write_documents(const std::filesystem::path& path, std::int64_t batch, std::int64_t length) {
+  runtime::HostTensor documents = runtime::zeros(ScalarType::i32, {batch, length});
+  for (std::int64_t b = 0; b < batch; ++b)
+    for (std::int64_t i = 0; i < length; ++i)
+      runtime::set(documents, std::vector<std::int64_t>{b, i}, static_cast<double>(i / (7 + b)));
+  runtime::write_npy(path.string(), documents);
+}
+
+/// A small shape with lengths that no tile divides, for the extents that an algorithm has.
+std::string shape_of(const Algorithm& algorithm) {
+  const std::map<std::string, std::string> small = {{"B", "2"},     {"Hq", "4"},     {"Hkv", "2"}, {"Sq", "37"},
+                                                    {"Sk", "70"},   {"D", "24"},     {"Dv", "40"}, {"Left", "9"},
+                                                    {"Right", "2"}, {"Prefix", "11"}};
+  std::string shape;
+  for (const Extent& extent : algorithm.extents)
+    shape += (shape.empty() ? "" : ",") + extent.name + "=" + small.at(extent.name);
+  return shape;
+}
+
+void run_checked(const TemporaryFolder& folder, std::vector<std::string> words) {
+  words.insert(words.begin(), "run");
+  words.insert(words.end(), {"--device", "cpu", "--check", "--json", "--repeat", "1"});
+  std::string line;
+  for (const std::string& word : words) line += word + " ";
+  const ProgramResult result = run_astatide(words, {{"ASTATIDE_CACHE_DIR", (folder / "cache").string()}});
+  INFO(line << "\n" << result.out << result.err);
+  CHECK(result.code == 0);
+  if (result.code == 0) CHECK(json::parse(result.out).at("ok") == true);
+}
+
+}  // namespace
+
+TEST_CASE("every shipped algorithm computes what it says under the schedules of its device") {
+  const TemporaryFolder folder;
+  write_documents(folder / "doc_q.npy", 2, 37);
+  write_documents(folder / "doc_k.npy", 2, 70);
+  const std::vector<std::string> names = shipped_algorithms();
+  REQUIRE(names.size() >= 10);
+  for (const std::string& name : names) {
+    const Algorithm algorithm = load_algorithm(name);
+    for (const char* schedule : {"cpu/flash2", "simt/flash2"}) {
+      // These schedules place V and P, which not every algorithm has.
+      if (algorithm.find_input("V") == nullptr) continue;
+      std::vector<std::string> words = {source_path("examples/" + name + ".yaml").string(), "--schedule", schedule,
+                                        "--shape", shape_of(algorithm)};
+      for (const char* documents : {"doc_q", "doc_k"})
+        if (algorithm.find_input(documents) != nullptr)
+          words.insert(words.end(), {"--input", documents + std::string("=") + (folder / documents).string() + ".npy"});
+      run_checked(folder, words);
+    }
+  }
+}
+
+TEST_CASE("the real input of examples/data runs and is checked") {
+  const TemporaryFolder folder;
+  const std::string input = source_path("examples/data/minilm_qkv.safetensors").string();
+  run_checked(folder, {"attention", "--schedule", "cpu/flash2", "--input", input});
+}
