@@ -1,0 +1,249 @@
+// Launches and builds refuse what is wrong before memory is touched, and count what they did.
+#include "api/astatide.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <vector>
+
+#include "api/check_outputs.h"
+#include "tests/support/case_run.h"
+
+using namespace astatide;
+using namespace astatide::testing;
+using Catch::Contains;
+
+#if ASTATIDE_WITH_CPU
+
+namespace {
+
+struct Buffers {
+  std::vector<float> q = std::vector<float>(2 * 3 * 8, 1), k = std::vector<float>(2 * 5 * 8, 1),
+                     v = std::vector<float>(2 * 5 * 8, 2), o = std::vector<float>(2 * 3 * 8, 7),
+                     l = std::vector<float>(2 * 3, 7);
+
+  LaunchArguments arguments() {
+    LaunchArguments out;
+    out.tensors["Q"] = {q.data(), ScalarType::f32, {1, 2, 3, 8}, {48, 24, 8, 1}};
+    out.tensors["K"] = {k.data(), ScalarType::f32, {1, 2, 5, 8}, {80, 40, 8, 1}};
+    out.tensors["V"] = {v.data(), ScalarType::f32, {1, 2, 5, 8}, {80, 40, 8, 1}};
+    out.tensors["O"] = {o.data(), ScalarType::f32, {1, 2, 3, 8}, {48, 24, 8, 1}};
+    out.tensors["L"] = {l.data(), ScalarType::f32, {1, 2, 3}, {6, 3, 1}};
+    return out;
+  }
+  bool untouched() const { return o == std::vector<float>(o.size(), 7) && l == std::vector<float>(l.size(), 7); }
+};
+
+Executable build(const std::string& schedule = "cpu/flash2") {
+  return case_engine().build(attention(), load_schedule(schedule),
+                             {Device::cpu(), ScalarType::f32, {{"D", 8}, {"Dv", 8}}, {}});
+}
+
+/// What a launch says to arguments that `change` makes wrong; it writes nothing.
+std::string refusal(const std::function<void(LaunchArguments&)>& change, const std::string& schedule = "cpu/flash2") {
+  Buffers buffers;
+  LaunchArguments arguments = buffers.arguments();
+  change(arguments);
+  std::string message;
+  try {
+    build(schedule).launch(arguments);
+  } catch (const UserError& error) {
+    message = error.what();
+  }
+  CHECK(buffers.untouched());
+  return message;
+}
+
+}  // namespace
+
+TEST_CASE("a launch writes every output") {
+  Buffers buffers;
+  build().launch(buffers.arguments());
+  for (const float value : buffers.o) CHECK(value == Approx(2));
+  for (const float value : buffers.l) CHECK(value == Approx(std::sqrt(8.0) + std::log(5.0)));
+}
+
+TEST_CASE("a launch refuses tensors that are missing, unknown or of another type") {
+  CHECK_THAT(refusal([](auto& a) { a.tensors.erase("V"); }), Contains("input V[B, Hkv, Sk, Dv] is missing"));
+  CHECK_THAT(refusal([](auto& a) { a.tensors.erase("L"); }), Contains("output L[B, Hq, Sq] is missing"));
+  CHECK_THAT(refusal([](auto& a) { a.tensors["KK"] = a.tensors["K"]; }),
+             Contains("no tensor KK") && Contains("did you mean K?"));
+  CHECK_THAT(refusal([](auto& a) { a.tensors["K"].dtype = ScalarType::f16; }),
+             Contains("K is f16") && Contains("built for f32"));
+}
+
+TEST_CASE("a launch refuses memory that it can't use") {
+  CHECK_THAT(refusal([](auto& a) { a.tensors["K"].data = nullptr; }), Contains("K has no memory"));
+  CHECK_THAT(refusal([](auto& a) { a.tensors["K"].data = static_cast<char*>(a.tensors["K"].data) + 2; }),
+             Contains("address of K is no multiple of 4"));
+  CHECK_THAT(refusal([](auto& a) { a.tensors["O"].strides[1] = 0; }), Contains("O is an output and has stride 0"));
+  CHECK_THAT(refusal([](auto& a) { a.tensors["Q"].strides.pop_back(); }), Contains("Q has 3 strides and 4 dimensions"));
+  CHECK_THAT(refusal([](auto& a) { a.tensors["K"].strides[2] = INT64_MAX / 2; }), Contains("reaches past 2^63 bytes"));
+  CHECK_THAT(refusal([](auto& a) { a.tensors["K"].strides[2] = INT64_MIN; }), Contains("reaches past 2^63 bytes"));
+}
+
+TEST_CASE("a launch refuses extents that the build does not serve") {
+  const auto resize = [](LaunchArguments& a, std::size_t dim, std::int64_t size, std::vector<std::string> names) {
+    for (const std::string& name : names) a.tensors[name].shape[dim] = size;
+  };
+  CHECK_THAT(refusal([&](auto& a) { resize(a, 3, 4, {"Q", "K"}); }), Contains("D is 4") && Contains("built for 8"));
+  CHECK_THAT(refusal(
+                 [&](auto& a) {
+                   resize(a, 2, 5000, {"K", "V"});
+                 },
+                 "cpu/fused_row"),
+             Contains("Sk is 5000") && Contains("bounds it by 4096"));
+  CHECK_THAT(refusal([&](auto& a) { resize(a, 2, -1, {"K", "V"}); }), Contains("Sk is -1"));
+  CHECK_THAT(refusal([&](auto& a) {
+               resize(a, 2, std::int64_t{1} << 31, {"K", "V"});
+             }),
+             Contains("Sk is 2147483648") && Contains("2147418112"));
+  CHECK_THAT(refusal([&](auto& a) { a.extents["Sk"] = 6; }), Contains("Sk is 6 in the request and 5 in K"));
+  CHECK_THAT(refusal([&](auto& a) { a.extents["Skk"] = 6; }), Contains("no extent Skk"));
+}
+
+TEST_CASE("a launch refuses scalars that no f32 holds") {
+  for (const double bad : {std::nan(""), static_cast<double>(INFINITY), 1e39})
+    CHECK_THAT(refusal([&](auto& a) { a.scalars["scale"] = bad; }), Contains("scale"));
+  CHECK_THAT(refusal([](auto& a) { a.scalars["scael"] = 1; }), Contains("scael") && Contains("did you mean scale?"));
+}
+
+TEST_CASE("a build refuses a GPU's missing driver, other types and unknown extents") {
+  const auto refusal_of = [](const BuildOptions& options) {
+    try {
+      case_engine().build(attention(), load_schedule("cpu/flash2"), options);
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK_THAT(refusal_of({Device::cpu(), ScalarType::f64, {{"D", 8}, {"Dv", 8}}, {}}), Contains("f64"));
+  CHECK_THAT(refusal_of({Device::cpu(), ScalarType::f32, {{"D", 8}, {"DD", 8}}, {}}), Contains("no extent DD"));
+  CHECK_THAT(refusal_of({Device::cpu(), ScalarType::f32, {{"D", -8}, {"Dv", 8}}, {}}), Contains("D is -8"));
+  // An extent that no loop tiles must be known.
+  CHECK_THAT(refusal_of({Device::cpu(), ScalarType::f32, {{"D", 8}}, {}}), Contains("Dv"));
+}
+
+TEST_CASE("scratch memory is known before a launch, and a caller may bring it") {
+  const Executable streaming = build("cpu/flash2");
+  const Executable standard = build("cpu/standard");
+  const std::map<std::string, std::int64_t> extents = {{"B", 1}, {"Hq", 2}, {"Hkv", 2}, {"Sq", 3}, {"Sk", 5}};
+  CHECK(streaming.workspace_bytes(extents) == 0);
+  // S and P, 2 * 3 * 5 floats each, on boundaries of 256 bytes.
+  CHECK(standard.workspace_bytes(extents) == 512);
+  Buffers own, brought;
+  standard.launch(own.arguments());
+  alignas(256) static std::byte memory[512];
+  LaunchArguments arguments = brought.arguments();
+  arguments.workspace = memory;
+  standard.launch(arguments);
+  CHECK(own.o == brought.o);
+  CHECK_THROWS_AS(standard.workspace_bytes({{"B", 1}}), UserError);
+}
+
+TEST_CASE("an engine counts compilations, hits and launches") {
+  Engine engine({.cache_directory = "", .use_disk_cache = false, .threads = 1});
+  const BuildOptions options{Device::cpu(), ScalarType::f32, {{"D", 8}, {"Dv", 8}}, {}};
+  const Executable first = engine.build(attention(), load_schedule("cpu/standard"), options);
+  CHECK(engine.counters().compiles == 1);
+  engine.build(attention(), load_schedule("cpu/standard"), options);
+  CHECK(engine.counters().compiles == 1);
+  CHECK(engine.counters().memory_hits == 1);
+  Buffers buffers;
+  first.launch(buffers.arguments());
+  // Three kernels: S, P and O.
+  CHECK(engine.counters().launches == 3);
+  CHECK(first.report().target == "cpu");
+  CHECK(first.report().compile_ms > 0);
+  CHECK(engine.take_warnings().empty());
+}
+
+TEST_CASE("an executable outlives its engine") {
+  std::optional<Executable> executable;
+  {
+    Engine engine({.cache_directory = "", .use_disk_cache = false, .threads = 2});
+    executable = engine.build(attention(), load_schedule("cpu/flash2"),
+                              {Device::cpu(), ScalarType::f32, {{"D", 8}, {"Dv", 8}}, {}});
+  }
+  Buffers buffers;
+  executable->launch(buffers.arguments());
+  CHECK(buffers.o.front() == Approx(2));
+}
+
+TEST_CASE("a trace hook sees every stage, also of what is in memory") {
+  std::vector<std::string> stages;
+  BuildOptions options{Device::cpu(), ScalarType::f32, {{"D", 8}, {"Dv", 8}}, {}};
+  options.trace = [&](std::string_view stage, const tile::Program&) { stages.emplace_back(stage); };
+  build();
+  case_engine().build(attention(), load_schedule("cpu/flash2"), options);
+  REQUIRE(stages.size() == pass_table().size() + 1);
+  CHECK(stages.front() == "lower");
+  CHECK(stages.back() == pass_table().back().name);
+}
+
+TEST_CASE("check_outputs sees a wrong value, a wrong infinity and a NaN") {
+  const Algorithm algorithm = causal_attention();
+  Case c;
+  c.algorithm = algorithm;
+  c.extents = {{"B", 1}, {"Hq", 1}, {"Hkv", 1}, {"Sq", 4}, {"Sk", 3}, {"D", 8}, {"Dv", 8}};
+  c.inputs["Q"] = gaussian(c.dtype, query_shape(c), 1);
+  c.inputs["K"] = gaussian(c.dtype, key_shape(c), 2);
+  c.inputs["V"] = gaussian(c.dtype, value_shape(c), 3);
+  const HostTensors right = run_case(c, "cpu/flash2", Device::cpu());
+  const auto check = [&](const char* name, const HostTensors& outputs) {
+    for (const OutputCheck& one : check_outputs(algorithm, c.extents, {}, c.inputs, outputs))
+      if (one.name == name) return one;
+    throw InternalError("no such output");
+  };
+  const auto with = [&](const char* name, const Index& at, double value) {
+    HostTensors outputs = right;
+    outputs[name] = runtime::dense_copy(right.at(name), ScalarType::f32);
+    outputs[name].data = std::make_shared<std::vector<std::byte>>(*outputs[name].data);
+    runtime::set(outputs[name], at, value);
+    return outputs;
+  };
+  CHECK(check("O", right).ok());
+  CHECK(check("L", right).ok());
+  CHECK_FALSE(check("O", with("O", {0, 0, 2, 3}, runtime::get(right.at("O"), Index{0, 0, 2, 3}) + 1e-4)).ok());
+  CHECK_FALSE(check("O", with("O", {0, 0, 2, 3}, std::nan(""))).ok());
+  CHECK(check("O", with("O", {0, 0, 2, 3}, INFINITY)).wrong_nonfinite == 1);
+  // The first row sees no key.
+  REQUIRE(runtime::get(right.at("L"), Index{0, 0, 0}) == -INFINITY);
+  CHECK(check("L", with("L", {0, 0, 0}, -1e30)).wrong_nonfinite == 1);
+  CHECK(check("L", with("L", {0, 0, 1}, -INFINITY)).wrong_nonfinite == 1);
+}
+
+#endif
+
+TEST_CASE("shapes of some tensors give their extents, and disagreement names both") {
+  const Algorithm algorithm = attention();
+  std::map<std::string, TensorView> tensors;
+  tensors["Q"] = {nullptr, ScalarType::f32, {2, 8, 30, 64}, {}};
+  tensors["K"] = {nullptr, ScalarType::f32, {2, 2, 50, 64}, {}};
+  CHECK(extents_of(algorithm, tensors) ==
+        std::map<std::string, std::int64_t>{{"B", 2}, {"Hq", 8}, {"Hkv", 2}, {"Sq", 30}, {"Sk", 50}, {"D", 64}});
+  tensors["V"] = {nullptr, ScalarType::f32, {2, 2, 51, 64}, {}};
+  CHECK_THROWS_WITH(extents_of(algorithm, tensors), Contains("Sk is 50 in K and 51 in V"));
+  tensors["V"].shape.pop_back();
+  CHECK_THROWS_WITH(extents_of(algorithm, tensors), Contains("V has 3 dimensions, V[B, Hkv, Sk, Dv] has 4"));
+}
+
+TEST_CASE("dimensions that are expressions over extents must fit them") {
+  const Algorithm algorithm = parse_algorithm(
+      "algorithm: pairs\nextents: [N]\ninputs: {X: [N], Y: [2*N + 1]}\n"
+      "define:\n  - Z[n] = X[n] + Y[2*n]\noutputs: [Z]\n",
+      "pairs.yaml");
+  std::map<std::string, TensorView> tensors;
+  tensors["X"] = {nullptr, ScalarType::f32, {5}, {1}};
+  tensors["Y"] = {nullptr, ScalarType::f32, {11}, {1}};
+  CHECK(extents_of(algorithm, tensors).at("N") == 5);
+  tensors["Y"].shape = {10};
+  CHECK_THROWS_WITH(extents_of(algorithm, tensors), Contains("dimension 0 of Y is 10") && Contains("is 11"));
+}
+
+TEST_CASE("shipped algorithms and schedules load by name, with and without extension") {
+  CHECK(equal(load_schedule("simt/flash2"), load_schedule("simt/flash2.yaml")));
+  CHECK(load_algorithm("causal_gqa").name == "causal_gqa");
+  for (const std::string& name : shipped_algorithms()) CHECK_NOTHROW(load_algorithm(name));
+  for (const std::string& name : shipped_schedules()) CHECK_NOTHROW(load_schedule(name));
+  CHECK_THROWS_WITH(load_schedule("flash2"), Contains("none of this name is shipped") && Contains("simt/flash2"));
+}

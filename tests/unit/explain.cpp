@@ -1,0 +1,95 @@
+#include "compiler/explain.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "api/astatide.h"
+#include "tests/support/run_program.h"
+
+using namespace astatide;
+using namespace astatide::testing;
+
+namespace {
+
+Explanation explain_named(const std::string& algorithm, const std::string& schedule,
+                          const std::map<std::string, std::int64_t>& sizes, const std::string& target = "") {
+  const Schedule value = load_schedule(schedule);
+  return explain(load_algorithm(algorithm), value,
+                 {*find_target(target.empty() ? value.target : target), sizes, ScalarType::f32});
+}
+
+const std::map<std::string, std::int64_t> kLong = {{"B", 1},     {"Hq", 32}, {"Hkv", 32}, {"Sq", 8192},
+                                                   {"Sk", 8192}, {"D", 128}, {"Dv", 128}};
+constexpr double kGiB = 1024.0 * 1024 * 1024;
+
+double scratch_of(const Explanation& e, const std::string& name) {
+  for (const tile::TensorSize& tensor : e.statistics.tensors)
+    if (tensor.role == tile::Tensor::Role::scratch && tensor.name.starts_with(name)) return tensor.bytes;
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("explain: the standard schedule puts 8 GiB of S into global memory, flash2 none") {
+  const Explanation standard = explain_named("attention", "simt/standard", kLong);
+  CHECK(scratch_of(standard, "S") == 8 * kGiB);
+  CHECK(standard.kernels.size() == 3);
+  const Explanation flash2 = explain_named("attention", "simt/flash2", kLong, "sm_90a");
+  CHECK(scratch_of(flash2, "S") == 0);
+  CHECK(flash2.statistics.scratch_bytes() == 0);
+  CHECK(flash2.kernels.size() == 1);
+}
+
+TEST_CASE("explain: products of attention are 4 B H Sq Sk D operations, and a causal mask saves nearly half") {
+  const double products = 4.0 * 32 * 8192 * 8192 * 128;
+  const Explanation dense = explain_named("attention", "simt/flash2", kLong, "sm_90a");
+  CHECK(dense.kernels.at(0).statistics.product_flops == products);
+  CHECK(dense.skipped == 0.0);
+  const Explanation causal = explain_named("causal_gqa", "simt/flash2", kLong, "sm_90a");
+  REQUIRE(causal.skipped);
+  CHECK(*causal.skipped > 0.47);
+  CHECK(*causal.skipped < 0.5);
+  CHECK(causal.kernels.at(0).statistics.product_flops == Approx(products * (1 - *causal.skipped)));
+}
+
+TEST_CASE("explain: blocks per multiprocessor follow from what a block takes") {
+  const Explanation e = explain_named("attention", "simt/flash2", kLong, "sm_90a");
+  const KernelUse& kernel = e.kernels.at(0);
+  const Target& target = e.target;
+  REQUIRE(kernel.blocks_per_sm >= 1);
+  CHECK(kernel.blocks_per_sm * kernel.statistics.shared_bytes <= target.shared_memory_per_sm);
+  CHECK(kernel.blocks_per_sm * kernel.threads <= target.threads_per_sm);
+  CHECK(kernel.blocks_per_sm * kernel.threads * kernel.registers <= target.registers_per_sm);
+  std::int64_t shared = 0;
+  for (const BufferUse& buffer : kernel.buffers)
+    if (buffer.space == Space::shared && buffer.alias.empty()) shared += buffer.bytes;
+  CHECK(shared <= kernel.statistics.shared_bytes);
+  CHECK(kernel.statistics.shared_bytes <= target.shared_memory_per_block);
+}
+
+TEST_CASE("explain: a kernel that moves more than it computes is bound by memory") {
+  const Explanation e = explain_named("attention", "simt/standard", kLong, "sm_90a");
+  REQUIRE(e.peak);
+  CHECK(e.kernels.at(0).roofline->binds() == "arithmetic");
+  CHECK(e.kernels.at(1).roofline->binds() == "memory");
+  CHECK(e.kernels.at(1).roofline->least() >= 16 * kGiB / e.peak->bytes);
+  CHECK_FALSE(explain_named("attention", "cpu/flash2", kLong).peak);
+}
+
+TEST_CASE("explain says the same as text and as JSON") {
+  const std::vector<std::string> words = {"explain",    "attention",
+                                          "--schedule", "simt/standard",
+                                          "--shape",    "B=1,Hq=32,Hkv=32,Sq=8192,Sk=8192,D=128,Dv=128"};
+  const ProgramResult text = run_astatide(words);
+  CHECK(text.code == 0);
+  CHECK_THAT(text.out, Catch::Contains("S_root") && Catch::Contains("8 GiB") && Catch::Contains("roofline"));
+  std::vector<std::string> more = words;
+  more.emplace_back("--json");
+  const ProgramResult object = run_astatide(more);
+  CHECK(object.code == 0);
+  const nlohmann::json out = nlohmann::json::parse(object.out);
+  CHECK(out.at("ok") == true);
+  CHECK(out.at("scratch").at("S_root") == 8 * kGiB);
+  CHECK(out.at("kernels").size() == 3);
+  CHECK(out.at("flops") > 1e12);
+}
