@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::array<double, 3> kCandidates{-kInfinity, 0, kInfinity};
-constexpr unsigned kProbes = 4;
+constexpr unsigned kProbes = 6;
 
 struct Term {
   Expr value;  // weights written out
@@ -71,9 +71,18 @@ class AbsentChooser {
         for (const auto& [name, unit] : units_) bindings.set(name, unit);
       }
       for (const auto& [name, value] : absent) bindings.set(name, value);
-      if (bindings(term.value) != unit_of(term.op)) return false;
+      if (bindings(with_reads_of_sign(term.value, probe)) != unit_of(term.op)) return false;
     }
     return true;
+  }
+
+  /// Names are positive where that is known, and mostly are; what a tensor holds has any sign, and is 0 past its end.
+  static Expr with_reads_of_sign(const Expr& e, unsigned probe) {
+    if (probe >= 2) return e;
+    return transform(e, [&](const Expr& node) {
+      if (!node.as<Read>()) return node;
+      return probe == 0 ? Expr(0) : Expr(0) - node;
+    });
   }
 
   std::vector<Element>& elements_;

@@ -28,6 +28,7 @@ class Finalizer {
 
   RowValue operator()(const RowValue& of_stages) {
     RowValue result = of_stages;
+    for (Expr& predicate : result.where_predicates) predicate = guarded(derivation_.over_slots(predicate), facts_);
     const Expr plain = guarded(derivation_.over_slots(of_stages.value), facts_);
     const Expr simplified = simplify(plain);
     const double wanted = empty_row_of_stages(of_stages.value);

@@ -4,6 +4,9 @@ namespace astatide {
 
 std::optional<std::vector<ScaledProduct>> find_products(const std::string& contracted, const Expr& body,
                                                         const std::string& axis) {
+  bool nested = false;
+  visit(body, [&](const Expr& e) { nested = nested || e.as<Reduce>(); });
+  if (nested) return std::nullopt;
   Polynomial terms;
   try {
     terms = normal_form(body, {});

@@ -20,6 +20,8 @@ class CascadeLowering {
         passes_(find_passes(cascade, schedule)) {}
 
   Program run() {
+    lowering_.check_elements(cascade_.elements);
+    check_values();
     plan_kernels();
     for (PlannedKernel& planned : kernels_) {
       KernelBuilder builder(lowering_, *planned.placement, planned.name);
@@ -36,6 +38,22 @@ class CascadeLowering {
     return nothing_;
   }
 
+  void check_values() const {
+    for (const RowValue& value : cascade_.values)
+      for (const std::string& index : value.indices)
+        if (along_axis(value) && index != cascade_.axis && !contains(cascade_.rows, index))
+          throw UserError(value.where, value.name + " varies along " + cascade_.axis + " and with " + index +
+                                           ", and no tile has both: " + index + " is no row of what is reduced");
+  }
+
+  /// Throws UserError where an output along the axis is computed inside another's kernel, which would not store it.
+  void check_is_root(const std::string& name, const Placement* placement) const {
+    if (is_root(placement, true)) return;
+    throw UserError(placement ? placement->where : lowering_.schedule.where,
+                    "the output " + name + " varies along " + cascade_.axis + ", so it has a kernel of its own",
+                    {name + ": {compute_root: true, tile: {...}, ...}"});
+  }
+
   bool along_axis(const RowValue& value) const { return contains(value.indices, cascade_.axis); }
 
   bool is_root(const Placement* placement, bool output) const {
@@ -48,6 +66,7 @@ class CascadeLowering {
     for (const TiledElement& element : passes_.elements) {
       const bool output = std::any_of(element.names.begin(), element.names.end(),
                                       [&](const auto& n) { return contains(lowering_.algorithm.outputs, n); });
+      if (output) check_is_root(element.tile_name, element.placement);
       if (!is_root(element.placement, output)) continue;
       PlannedKernel kernel{program + "_" + element.tile_name, element.placement};
       kernel.stored = element.names.back();
@@ -55,7 +74,9 @@ class CascadeLowering {
     }
     for (const PassWeight& weight : passes_.weights) {
       const Placement* placement = lowering_.schedule.find(weight.name);
-      if (!is_root(placement, contains(lowering_.algorithm.outputs, weight.name))) continue;
+      const bool output = contains(lowering_.algorithm.outputs, weight.name);
+      if (output) check_is_root(weight.name, placement);
+      if (!is_root(placement, output)) continue;
       PlannedKernel kernel{program + "_" + weight.name, placement};
       kernel.stored = weight.name;
       kernels_.push_back(std::move(kernel));
@@ -77,7 +98,8 @@ class CascadeLowering {
       if (!kernels_[k].stored.empty()) needed = passes_.stages_under(variable(kernels_[k].stored));
       if (last)
         for (const RowValue& value : cascade_.values)
-          if (value.output) needed.merge(passes_.stages_under(value.value));
+          if (value.output)
+            for (const Expr& e : expressions_of(value)) needed.merge(passes_.stages_under(e));
       for (const PassStage& stage : passes_.stages)
         if (needed.contains(stage.name) && !kernel_of_stage_.contains(stage.name)) {
           kernel_of_stage_[stage.name] = k;
@@ -86,12 +108,24 @@ class CascadeLowering {
     }
   }
 
+  static std::vector<Expr> expressions_of(const RowValue& value) {
+    std::vector<Expr> out = value.where_predicates;
+    out.push_back(value.value);
+    return out;
+  }
+  /// Stages that an output reads.
+  std::set<std::string> read_by(const RowValue& value) const {
+    std::set<std::string> out;
+    for (const Expr& e : expressions_of(value)) out.merge(passes_.direct_stages(e));
+    return out;
+  }
+
   /// Each output stands in the first kernel that has all that it reads.
   void assign_values() {
     for (const RowValue& value : cascade_.values) {
       if (!value.output || along_axis(value)) continue;
       std::size_t kernel = 0;
-      const std::set<std::string> read = passes_.direct_stages(value.value);
+      const std::set<std::string> read = read_by(value);
       for (const std::string& stage : read) kernel = std::max(kernel, kernel_of_stage_.at(stage));
       if (read.empty()) kernel = kernels_.size() - 1;
       kernels_[kernel].outputs.push_back(&value);
@@ -117,7 +151,7 @@ class CascadeLowering {
     for (std::size_t k = 1; k < kernels_.size(); ++k) {
       std::set<std::string> read;
       for (const std::string& stage : kernels_[k].stages) read.merge(passes_.read_by_stage(stage));
-      for (const RowValue* value : kernels_[k].outputs) read.merge(passes_.direct_stages(value->value));
+      for (const RowValue* value : kernels_[k].outputs) read.merge(read_by(*value));
       if (!kernels_[k].stored.empty()) read.merge(passes_.read_by(variable(kernels_[k].stored), true));
       for (const PassStage& stage : passes_.stages) {
         if (!read.contains(stage.name) || kernel_of_stage_.at(stage.name) >= k) continue;

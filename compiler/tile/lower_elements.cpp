@@ -300,12 +300,20 @@ void KernelBuilder::add_product_of_term(Block& block, const TileName& acc, const
 
 void KernelBuilder::add_output(Block& block, const RowValue& value) {
   const std::vector<std::string> axes = tile_axes(value.indices);
+  if (axes.size() > 2)
+    throw UserError(value.where,
+                    value.name + " has the axes " + axes[1] + " and " + axes[2] + " beyond the rows, a tile has one");
   const Expr finished = renamed(value.value);
   check_size(finished, value.where);
   TileName tile;
   const auto* v = finished.as<Variable>();
-  if (v && value.where_predicates.empty() && kernel.find(v->name)) {
-    tile = v->name;
+  const Mem* held = v ? kernel.find(v->name) : nullptr;
+  // As it is, unless the output repeats it along an axis of its own.
+  const bool fits = held && held->dims.size() == axes.size() &&
+                    std::equal(axes.begin(), axes.end(), held->dims.begin(),
+                               [](const std::string& axis, const Dim& dim) { return axis == dim.axis; });
+  if (fits && value.where_predicates.empty()) {
+    tile = held->name;
   } else {
     tile = declare(value.name + "_tile", axes);
     block.push_back({map(tile, value.value, value.where_predicates, 0)});

@@ -57,6 +57,17 @@ const Expr& Lowering::extent_of(const std::string& axis_name) const {
   return found->second;
 }
 
+void Lowering::check_elements(const std::vector<Element>& elements) const {
+  for (const Element& element : elements)
+    for (const std::string& index : element.indices)
+      if (index != axis && !contains(rows, index))
+        throw UserError(element.where,
+                        element.name + " varies with " + index + ", which is no row of what reduces it over " + axis +
+                            ": the contribution does not factor into a tile over rows and " + axis + " and a (" + axis +
+                            "," + index + ") tile of an input",
+                        {"write the term as " + element.name + " times one element of an input"});
+}
+
 int Lowering::known_extent(const std::string& axis_name) {
   const Expr& extent = extent_of(axis_name);
   std::vector<std::string> unknown;

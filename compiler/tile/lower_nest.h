@@ -28,6 +28,8 @@ class Lowering {
 
   bool is_cuda() const { return options.target.is_cuda(); }
   const Expr& extent_of(const std::string& axis_name) const;
+  /// Throws UserError where an element varies with an axis that is neither a row nor reduced: no tile has it.
+  void check_elements(const std::vector<Element>& elements) const;
   /// Of an axis that a tile covers whole. Throws UserError where it is not known.
   int known_extent(const std::string& axis_name);
   /// Largest value that the extent of an axis can have, if a bound, a known extent or an argument of the request says.

@@ -32,6 +32,7 @@ class RecurrenceLowering {
   Program run() {
     const Placement& placement = main_placement();
     check_slots();
+    lowering_.check_elements(recurrence_.elements);
     add_state_tensors(placement);
     KernelBuilder builder(lowering_, placement, lowering_.algorithm.name);
     builder_ = &builder;

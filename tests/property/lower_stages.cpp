@@ -81,6 +81,21 @@ TEST_CASE("every stage of a random legal schedule of sums that move with others 
   require_random_schedules("variance", 30);
 }
 
+TEST_CASE("a score that an input of either sign multiplies is absent past the end") {
+  const Algorithm algorithm = parse_algorithm(
+      "algorithm: either_sign\nextents: [R, N, D, E]\ninputs: {Q: [R, D], K: [N, D], V: [N, E]}\ndefine:\n"
+      "  - S[i,j] = sum(d, Q[i,d] * K[j,d])\n  - O[i,e] = sum(j, exp(0.1 * S[i,j] * V[j,e]))\noutputs: [O]\n"
+      "sizes: {R: 9, N: 20, D: 3, E: 4}\n",
+      "either_sign.yaml");
+  std::mt19937 random(5);
+  const Schedule schedule = parse_schedule(
+      "target: sm_80\nO: {tile: {i: 4, j: 8}, gpu_blocks: [i.o, e], reorder: [e, i.o, j.o], threads: [4, 8]}\n"
+      "S: {compute_at: j.o, store_in: shared}\nQ: {stage_at: i.o, store_in: shared}\n"
+      "K: {stage_at: j.o, store_in: shared}\n",
+      "either_sign.yaml");
+  require_stages_equal(algorithm, schedule, random_inputs(algorithm, algorithm.sizes, random));
+}
+
 TEST_CASE("the comparison with the oracle catches a pass that drops a move, a tile or a mask") {
   const Algorithm algorithm = example_algorithm("causal_gqa");
   const Schedule schedule = parse_schedule(

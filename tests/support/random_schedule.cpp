@@ -14,6 +14,9 @@ class Draw {
   Draw(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& sizes, std::mt19937& random, int largest)
       : algorithm_(algorithm), cascade_(find_cascade(algorithm)), sizes_(sizes), random_(random), largest_(largest) {}
 
+  /// Rows to spread over blocks, and an output with loops of its own.
+  bool has_loops() const { return !cascade_.rows.empty() && !row_outputs().empty(); }
+
   Schedule schedule() {
     cuda_ = chance(2);
     online_ = chance(2);
@@ -56,14 +59,15 @@ class Draw {
     return false;
   }
 
-  std::string main_output() {
+  std::vector<std::string> row_outputs() const {
     std::vector<std::string> rows;
     for (const std::string& output : algorithm_.outputs) {
       const auto& indices = algorithm_.find_func(output)->indices;
       if (std::find(indices.begin(), indices.end(), cascade_.axis) == indices.end()) rows.push_back(output);
     }
-    return pick(rows);
+    return rows;
   }
+  std::string main_output() { return pick(row_outputs()); }
 
   bool is_operand(const std::string& input) const {
     bool found = false;
@@ -173,6 +177,7 @@ class Draw {
 std::optional<Schedule> random_schedule(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& sizes,
                                         std::mt19937& random, int largest_tile) {
   Draw draw(algorithm, sizes, random, largest_tile);
+  if (!draw.has_loops()) return std::nullopt;
   for (int n = 0; n < 2000; ++n) {
     Schedule schedule = draw.schedule();
     try {
