@@ -63,7 +63,9 @@ struct BuildOptions {
 };
 
 struct LaunchArguments {
-  /// Every input and every output by name. All tensors of one algorithm agree in their extents.
+  /// Every input and every output by name. All tensors of one algorithm agree in their extents. Indices that are read
+  /// from an input of integers must be inside the dimension that they index: checked on the CPU, the caller's promise
+  /// on a GPU.
   std::map<std::string, TensorView> tensors;
   /// Scalars that differ from their defaults.
   std::map<std::string, double> scalars;

@@ -97,6 +97,7 @@ class CpuCode : public DeviceCode {
     emitted_.bitcode.clear();
   }
 
+  bool uses_host_memory() const override { return true; }
   void check_pointer(const std::string&, const void*) const override {}
 
   ScratchLease scratch(std::int64_t bytes, void*) const override { return scratch_->lend(scratch_, bytes); }

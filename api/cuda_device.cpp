@@ -56,6 +56,7 @@ class CudaCode : public DeviceCode {
         ordinal_(ordinal),
         cache_(std::move(cache)) {}
 
+  bool uses_host_memory() const override { return false; }
   void check_pointer(const std::string& tensor, const void* pointer) const override {
     const int owner = runtime::driver().device_of(reinterpret_cast<runtime::DevicePointer>(pointer), tensor);
     if (owner == ordinal_) return;

@@ -33,6 +33,8 @@ class DeviceCode {
  public:
   virtual ~DeviceCode() = default;
 
+  /// Whether tensors lie in memory that this process reads.
+  virtual bool uses_host_memory() const = 0;
   /// Throws UserError where `pointer` is no memory of the device that the code is for.
   virtual void check_pointer(const std::string& tensor, const void* pointer) const = 0;
   /// Memory of this size, aligned to 256 bytes, for kernels that are put into `stream` while the lease lives.

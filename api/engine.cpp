@@ -61,6 +61,7 @@ struct Engine::State {
     compiled->program = compile(algorithm, schedule, {compiled->target, request.sizes, request.dtype}, request.trace);
     compiled->declared = declared_tensors(algorithm);
     compiled->groups = find_axis_groups(algorithm);
+    compiled->reads = find_read_sites(algorithm);
     for (const tile::Kernel& kernel : compiled->program.kernels)
       compiled->parameters.push_back(tile::parameters_of(compiled->program, kernel));
     state->report.target = target.name;

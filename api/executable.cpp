@@ -64,15 +64,15 @@ void check_memory(const DeclaredTensor& declared, const TensorView& view, Diagno
     if (view.strides[n] == INT64_MIN || __builtin_mul_overflow(view.strides[n], std::int64_t{size}, &stride) ||
         __builtin_mul_overflow(stride < 0 ? -stride : stride, view.shape[n] - 1, &step) ||
         __builtin_add_overflow(reach, step, &reach)) {
-      errors.error({},
-                   fmt::format("{} with stride {} of dimension {} reaches past 2^63 bytes", name, view.strides[n], n));
+      errors.error(
+          {}, fmt::format("{} with stride {} of dimension {} reaches past 2^63 bytes", name, view.strides[n], n + 1));
       return;
     }
     if (declared.output && view.strides[n] == 0 && view.shape[n] > 1)
-      errors.error(
-          {},
-          fmt::format("{} is an output and has stride 0 over the {} elements of dimension {}", name, view.shape[n], n),
-          {"only inputs may be broadcast"});
+      errors.error({},
+                   fmt::format("{} is an output and has stride 0 over the {} elements of dimension {}", name,
+                               view.shape[n], n + 1),
+                   {"only inputs may be broadcast"});
   }
   if (view.data == nullptr) {
     errors.error({}, fmt::format("{} has no memory", name));
@@ -129,6 +129,11 @@ Extents checked_extents(const Compiled& compiled, const LaunchArguments& argumen
       errors.error({}, fmt::format("{} has the shape [{}], {} is [{}]", declared.name, fmt::join(view.shape, ", "),
                                    describe(declared), fmt::join(evaluate_shape(declared.dims, extents), ", ")));
   }
+  errors.throw_if_any();
+  std::map<std::string, DataRange> data;
+  if (compiled.code->uses_host_memory())
+    for (const std::string& name : index_inputs(compiled.reads)) data[name] = data_range(arguments.tensors.at(name));
+  check_reads(compiled.reads, extents, data, errors);
   errors.throw_if_any();
   return extents;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "api/astatide.h"
+#include "api/check_reads.h"
 #include "api/device_code.h"
 #include "api/shapes.h"
 #include "runtime/counters.h"
@@ -20,6 +21,7 @@ struct Compiled {
   std::shared_ptr<const DeviceCode> code;
   std::vector<DeclaredTensor> declared;
   std::vector<AxisGroup> groups;
+  ReadSites reads;
   std::vector<std::vector<tile::Parameter>> parameters;  // of each kernel
 };
 

@@ -107,7 +107,7 @@ Extents solve_extents(const std::vector<DeclaredTensor>& declared, const std::ma
         } else if (is_known(dim, shown)) {
           const std::int64_t wanted = evaluate_integer(dim, values_of(shown));
           if (wanted == size) continue;
-          errors.error({}, fmt::format("dimension {} of {} is {}, {} is {}", n, tensor.name, size,
+          errors.error({}, fmt::format("dimension {} of {} is {}, {} is {}", n + 1, tensor.name, size,
                                        print_expr(dim, {}, true), wanted));
         }
       }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/check_outputs.h"
+#include "api/check_reads.h"
 #include "tools/commands.h"
 #include "tools/request.h"
 #include "tools/run_data.h"
@@ -61,6 +62,17 @@ std::vector<std::string> input_names(const Algorithm& algorithm) {
   return names;
 }
 
+/// What a launch on a GPU can't look at: the data of indices.
+void check_indices(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
+                   const HostTensors& inputs) {
+  const ReadSites reads = find_read_sites(algorithm);
+  std::map<std::string, DataRange> data;
+  for (const std::string& name : index_inputs(reads)) data[name] = data_range(view_of(inputs.at(name)));
+  Diagnostics errors;
+  check_reads(reads, extents, data, errors);
+  errors.throw_if_any();
+}
+
 std::int64_t bytes_of(const Executable& executable, const std::map<std::string, std::int64_t>& extents) {
   std::int64_t bytes = 0;
   for (const tile::Tensor& tensor : executable.program().tensors) {
@@ -84,9 +96,12 @@ Result compute(const Words& words) {
   engine_options.threads = static_cast<int>(parse_number(words.threads, "--threads", 0, 4096));
   std::map<std::string, double> scalars;
   for (const std::string& text : words.scalars) parse_scalars(text, algorithm, scalars);
-  result.device = choose_device(words.device);
   result.algorithm = algorithm.name;
-  result.schedule = words.request.schedule.empty() ? default_schedule(result.device.device) : words.request.schedule;
+  result.schedule = words.request.schedule;
+  // A schedule for the CPU runs nowhere else.
+  const bool needs_cpu = !result.schedule.empty() && load_schedule(result.schedule).target == "cpu";
+  result.device = choose_device(needs_cpu && words.device == "auto" ? "cpu" : words.device);
+  if (result.schedule.empty()) result.schedule = default_schedule(result.device.device);
   const Schedule schedule = load_schedule(result.schedule);
 
   const HostTensors read = read_inputs(algorithm, files, result.warnings);
@@ -106,6 +121,7 @@ Result compute(const Words& words) {
   result.workspace_bytes = executable.workspace_bytes(result.extents);
   require_memory(bytes_of(executable, result.extents), "the tensors");
   const HostTensors inputs = prepare_inputs(executable, read, result.extents, result.seed);
+  check_indices(algorithm, result.extents, inputs);
   result.outputs = prepare_outputs(executable, result.extents);
 
   result.time =

@@ -79,12 +79,13 @@ TEST_CASE("L01: a product of batch and heads over 65535 is a grid like any other
 }
 
 TEST_CASE("L01: a grid over the limit is refused with the axis, the number and the limit") {
+  ASTATIDE_NEED_CASE_DEVICE();
   // Only shapes are looked at: the memory does not exist.
 #ifndef ASTATIDE_WITH_CPU
   ASTATIDE_SKIP("this build has no CPU backend");
 #endif
   const Executable executable =
-      case_engine().build(attention(), small_tiles(), {Device::cpu(), ScalarType::f32, {{"D", 16}, {"Dv", 16}}, {}});
+      case_engine().build(attention(), small_tiles(), {case_device(), ScalarType::f32, {{"D", 16}, {"Dv", 16}}, {}});
   LaunchArguments arguments;
   static float memory[16];
   const std::int64_t many = 2'000'000'000;

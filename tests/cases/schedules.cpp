@@ -145,8 +145,8 @@ TEST_CASE("S01: an illegal place is a user's error that lists the legal ones") {
     REQUIRE(at != std::string::npos);
     text.replace(at, from.size(), to);
     try {
-      case_engine().build(causal_attention(), parse_schedule(text, "s.yaml"),
-                          {Device::cpu(), ScalarType::f32, {{"D", 64}, {"Dv", 64}}, {}});
+      compile(causal_attention(), parse_schedule(text, "s.yaml"),
+              {*find_target("sm_80"), {{"D", 64}, {"Dv", 64}}, ScalarType::f32});
     } catch (const UserError& error) {
       return std::string(error.what());
     }

@@ -68,7 +68,7 @@ HostTensors run_case(const Case& c, const std::string& schedule, const Device& d
 HostTensors run_case(const Case& c, const Schedule& schedule, const Device& device = case_device());
 
 /// Runs a case under every schedule that takes it, and calls `check` with each result. A schedule whose bound is
-/// shorter or whose tiles don't fit takes it not; flash2 always must.
+/// shorter or whose tiles don't fit takes it not; one at least must.
 void for_each_schedule(const Case& c, const std::function<void(const HostTensors& outputs)>& check,
                        const Device& device = case_device());
 

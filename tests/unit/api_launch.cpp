@@ -101,6 +101,52 @@ TEST_CASE("a launch refuses extents that the build does not serve") {
   CHECK_THAT(refusal([&](auto& a) { a.extents["Skk"] = 6; }), Contains("no extent Skk"));
 }
 
+namespace {
+
+/// Attention whose score has one more term, with an input of 10 elements.
+Algorithm with_term(const std::string& term, const std::string& where = "") {
+  AttentionText text;
+  text.inputs = "bias: [R], at: {dims: [Sk], dtype: i32}";
+  text.extents = "R";
+  text.steps = {"A[b,h,i,j] = S[b,h,i,j] + " + term + " + 0 * at[j] + 0 * bias[0]" + where};
+  return attention(text);
+}
+
+/// What a launch of 4 rows and 6 keys says to it; `at` holds 0 .. 5.
+std::string said_to(const Algorithm& algorithm) {
+  Case c;
+  c.algorithm = algorithm;
+  c.extents = {{"B", 1}, {"Hq", 2}, {"Hkv", 2}, {"Sq", 4}, {"Sk", 6}, {"D", 8}, {"Dv", 8}, {"R", 10}};
+  fill_zero_queries_and_ramp(c);
+  c.inputs["bias"] = constant(ScalarType::f32, {10}, 0);
+  c.inputs["at"] = filled(ScalarType::i32, {6}, [](const Index& index) { return static_cast<double>(index[0]); });
+  try {
+    run_case(c, "cpu/flash2", Device::cpu());
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a launch refuses reads that leave their tensor, and knows those that don't") {
+  // Rows are 0 .. 3, keys 0 .. 5, bias has 10 elements.
+  CHECK(said_to(with_term("bias[i + j]")).empty());
+  CHECK(said_to(with_term("bias[i - j + 5]")).empty());
+  CHECK(said_to(with_term("bias[(i + 1) * (j + 1) % R]")).empty());
+  CHECK(said_to(with_term("bias[min(3 * j, R - 1)]")).empty());
+  CHECK(said_to(with_term("bias[i - j]", " where j <= i")).empty());
+  CHECK(said_to(with_term("bias[j - i - 1]", " where j > i and j <= i + 3")).empty());
+  CHECK(said_to(with_term("select(j <= i, bias[i - j], 0.0)")).empty());
+  CHECK(said_to(with_term("bias[at[j] + 4]")).empty());
+  CHECK_THAT(said_to(with_term("bias[i + 2 * j]")),
+             Contains("A reads bias at index i+2*j, which goes from 0 to 13; dimension 1 has the length 10"));
+  CHECK_THAT(said_to(with_term("bias[i - j]")), Contains("goes from -5 to 3") && Contains("max(i-j, 0)"));
+  CHECK_THAT(said_to(with_term("bias[i - j]", " where j <= i + 1")), Contains("goes from -1 to 3"));
+  CHECK_THAT(said_to(with_term("bias[at[j] + 5]")), Contains("goes from 5 to 10"));
+}
+
 TEST_CASE("a launch refuses scalars that no f32 holds") {
   for (const double bad : {std::nan(""), static_cast<double>(INFINITY), 1e39})
     CHECK_THAT(refusal([&](auto& a) { a.scalars["scale"] = bad; }), Contains("scale"));
@@ -237,7 +283,7 @@ TEST_CASE("dimensions that are expressions over extents must fit them") {
   tensors["Y"] = {nullptr, ScalarType::f32, {11}, {1}};
   CHECK(extents_of(algorithm, tensors).at("N") == 5);
   tensors["Y"].shape = {10};
-  CHECK_THROWS_WITH(extents_of(algorithm, tensors), Contains("dimension 0 of Y is 10") && Contains("is 11"));
+  CHECK_THROWS_WITH(extents_of(algorithm, tensors), Contains("dimension 1 of Y is 10") && Contains("is 11"));
 }
 
 TEST_CASE("shipped algorithms and schedules load by name, with and without extension") {

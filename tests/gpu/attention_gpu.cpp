@@ -1,0 +1,240 @@
+// Whole runs on a GPU, beyond the cases that the CPU has too: the caller's stream and memory, offsets past 2^31, and
+// the program itself.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "runtime/buffer.h"
+#include "tests/gpu/require_gpu.h"
+#include "tests/support/case_run.h"
+#include "tests/support/run_program.h"
+#include "tests/support/temporary_folder.h"
+
+using namespace astatide;
+using namespace astatide::testing;
+using Catch::Contains;
+
+namespace {
+
+/// Device memory with a dense tensor's shape.
+class DeviceTensor {
+ public:
+  DeviceTensor(const runtime::Context& context, ScalarType type, Index shape)
+      : type_(type),
+        shape_(std::move(shape)),
+        buffer_(context, static_cast<std::size_t>(
+                             runtime::checked_element_count(shape_, size_in_bytes(type), "a test's tensor") *
+                             size_in_bytes(type))) {}
+
+  TensorView view() const {
+    return {reinterpret_cast<void*>(buffer_.pointer()), type_, shape_, runtime::dense_strides(shape_)};
+  }
+  void put(const runtime::HostTensor& tensor, const runtime::Stream& stream) {
+    buffer_.copy_from_host(*tensor.data, stream);
+  }
+  runtime::HostTensor take(const runtime::Stream& stream) const {
+    runtime::HostTensor out = runtime::zeros(type_, shape_);
+    buffer_.copy_to_host(*out.data, stream);
+    return out;
+  }
+  runtime::DeviceBuffer& buffer() { return buffer_; }
+
+ private:
+  ScalarType type_;
+  Index shape_;
+  runtime::DeviceBuffer buffer_;
+};
+
+Case gaussian_case(std::map<std::string, std::int64_t> extents, ScalarType dtype) {
+  Case c;
+  c.algorithm = causal_attention();
+  c.extents = std::move(extents);
+  c.dtype = dtype;
+  c.inputs["Q"] = gaussian(dtype, query_shape(c), 71);
+  c.inputs["K"] = gaussian(dtype, key_shape(c), 72);
+  c.inputs["V"] = gaussian(dtype, value_shape(c), 73);
+  return c;
+}
+
+Executable build(const Case& c, const std::string& schedule) {
+  return case_engine().build(c.algorithm, load_schedule(schedule), {Device::cuda(0), c.dtype, c.extents, {}});
+}
+
+}  // namespace
+
+TEST_CASE("L08: a launch is ordered in the caller's stream, copies before and after it included") {
+  ASTATIDE_NEED_GPU();
+  const Case c = gaussian_case({{"B", 1}, {"Hq", 4}, {"Hkv", 2}, {"Sq", 300}, {"Sk", 500}, {"D", 64}, {"Dv", 64}},
+                               ScalarType::f32);
+  const HostTensors expected = run_case(c, "simt/flash2", Device::cuda(0));
+  const runtime::Context context = runtime::Context::primary(0);
+  const runtime::ScopedCurrent scope(context);
+  const Executable executable = build(c, "simt/flash2");
+  const runtime::Stream stream = runtime::Stream::create(context);
+  std::map<std::string, DeviceTensor> tensors;
+  LaunchArguments arguments;
+  for (const auto& [name, tensor] : c.inputs) tensors.try_emplace(name, context, c.dtype, tensor.shape);
+  for (const auto& [name, tensor] : expected) tensors.try_emplace(name, context, tensor.dtype, tensor.shape);
+  for (const auto& [name, tensor] : tensors) arguments.tensors[name] = tensor.view();
+  arguments.stream = stream.handle();
+  for (int round = 0; round < 3; ++round) {
+    // Wrong inputs first: what the launch reads is what the stream brought last.
+    for (auto& [name, tensor] : tensors) tensor.buffer().fill(std::byte{0xff}, stream);
+    for (const auto& [name, tensor] : c.inputs) tensors.at(name).put(tensor, stream);
+    executable.launch(arguments);
+    for (const auto& [name, tensor] : expected) require_same_bits(tensors.at(name).take(stream), tensor);
+  }
+}
+
+TEST_CASE("two streams at once have scratch memory of their own") {
+  ASTATIDE_NEED_GPU();
+  const runtime::Context context = runtime::Context::primary(0);
+  const runtime::ScopedCurrent scope(context);
+  const Case c = gaussian_case({{"B", 2}, {"Hq", 4}, {"Hkv", 2}, {"Sq", 500}, {"Sk", 700}, {"D", 64}, {"Dv", 64}},
+                               ScalarType::f32);
+  for (const char* schedule : {"simt/standard", "simt/flash1"}) {
+    const HostTensors expected = run_case(c, schedule, Device::cuda(0));
+    const Executable executable = build(c, schedule);
+    REQUIRE(executable.workspace_bytes(c.extents) > 0);
+    struct Lane {
+      runtime::Stream stream;
+      std::map<std::string, DeviceTensor> tensors;
+      LaunchArguments arguments;
+    };
+    std::vector<Lane> lanes;
+    for (int n = 0; n < 2; ++n) {
+      Lane& lane = lanes.emplace_back(Lane{runtime::Stream::create(context), {}, {}});
+      for (const auto& [name, tensor] : c.inputs) {
+        lane.tensors.try_emplace(name, context, c.dtype, tensor.shape);
+        lane.tensors.at(name).put(tensor, lane.stream);
+      }
+      for (const auto& [name, tensor] : expected) lane.tensors.try_emplace(name, context, tensor.dtype, tensor.shape);
+      for (const auto& [name, tensor] : lane.tensors) lane.arguments.tensors[name] = tensor.view();
+      lane.arguments.stream = lane.stream.handle();
+    }
+    for (int round = 0; round < 4; ++round)
+      for (Lane& lane : lanes) executable.launch(lane.arguments);
+    for (Lane& lane : lanes)
+      for (const auto& [name, tensor] : expected) require_same_bits(lane.tensors.at(name).take(lane.stream), tensor);
+
+    // The caller's own workspace does as well.
+    runtime::DeviceBuffer workspace(context, static_cast<std::size_t>(executable.workspace_bytes(c.extents)));
+    workspace.fill(std::byte{0xff}, lanes[0].stream);
+    lanes[0].arguments.workspace = reinterpret_cast<void*>(workspace.pointer());
+    executable.launch(lanes[0].arguments);
+    for (const auto& [name, tensor] : expected)
+      require_same_bits(lanes[0].tensors.at(name).take(lanes[0].stream), tensor);
+  }
+}
+
+TEST_CASE("memory of the host is refused by name") {
+  ASTATIDE_NEED_GPU();
+  const Case c =
+      gaussian_case({{"B", 1}, {"Hq", 1}, {"Hkv", 1}, {"Sq", 8}, {"Sk", 8}, {"D", 64}, {"Dv", 64}}, ScalarType::f32);
+  const Executable executable = build(c, "simt/flash2");
+  LaunchArguments arguments;
+  HostTensors outputs;
+  for (const auto& [name, tensor] : c.inputs)
+    arguments.tensors[name] = {tensor.origin(), tensor.dtype, tensor.shape, tensor.strides};
+  for (const std::string& name : c.algorithm.outputs) {
+    const TensorView wanted = describe_tensor(executable, name, c.extents);
+    outputs[name] = runtime::zeros(wanted.dtype, wanted.shape);
+    arguments.tensors[name] = {outputs[name].origin(), wanted.dtype, wanted.shape, wanted.strides};
+  }
+  CHECK_THROWS_WITH(executable.launch(arguments), Contains("Q"));
+}
+
+TEST_CASE("a schedule for the CPU is refused on a GPU") {
+  ASTATIDE_NEED_GPU();
+  const Case c =
+      gaussian_case({{"B", 1}, {"Hq", 1}, {"Hkv", 1}, {"Sq", 8}, {"Sk", 8}, {"D", 64}, {"Dv", 64}}, ScalarType::f32);
+  CHECK_THROWS_WITH(build(c, "cpu/flash2"), Contains("written for the CPU"));
+}
+
+TEST_CASE("N12: offsets past 2^31 elements reach the right keys") {
+  // pytorch/pytorch#190857: keys stored as [Sk, B, D]; offsets in 32 bits wrap from B = 700 on.
+  ASTATIDE_NEED_GPU();
+  const std::int64_t batch = 700, rows = 64, keys = 24000, width = 128;
+  const runtime::Context context = runtime::Context::primary(0);
+  const std::size_t bytes = static_cast<std::size_t>(batch * keys * width * 2);
+  if (context.device().memory_bytes < 3 * bytes) ASTATIDE_SKIP("the device has too little memory");
+  const runtime::ScopedCurrent scope(context);
+  const runtime::Stream stream = runtime::Stream::create(context);
+
+  // One batch item alone, dense.
+  Case alone = gaussian_case({{"B", 1}, {"Hq", 1}, {"Hkv", 1}, {"Sq", rows}, {"Sk", keys}, {"D", width}, {"Dv", width}},
+                             ScalarType::bf16);
+  alone.algorithm = attention();
+  const HostTensors expected = run_case(alone, "simt/flash2", Device::cuda(0));
+
+  // The same item last of 700, everything else NaN.
+  DeviceTensor k(context, ScalarType::bf16, {keys, batch, width});
+  DeviceTensor v(context, ScalarType::bf16, {keys, batch, width});
+  DeviceTensor q(context, ScalarType::bf16, {1, 1, rows, width});
+  DeviceTensor o(context, ScalarType::bf16, {batch, 1, rows, width});
+  DeviceTensor l(context, ScalarType::f32, {batch, 1, rows});
+  k.buffer().fill(std::byte{0xff}, stream);
+  v.buffer().fill(std::byte{0xff}, stream);
+  q.put(alone.inputs.at("Q"), stream);
+  const std::size_t row_bytes = static_cast<std::size_t>(width) * 2;
+  for (std::int64_t j = 0; j < keys; ++j) {
+    const std::size_t to = static_cast<std::size_t>(j * batch + batch - 1) * row_bytes;
+    const std::size_t from = static_cast<std::size_t>(j) * row_bytes;
+    const auto row = [&](const char* name) {
+      return std::span<const std::byte>(*alone.inputs.at(name).data).subspan(from, row_bytes);
+    };
+    k.buffer().copy_from_host(row("K"), stream, to);
+    v.buffer().copy_from_host(row("V"), stream, to);
+  }
+  LaunchArguments arguments;
+  const Index strides = {width, width, batch * width, 1};
+  arguments.tensors["K"] = {k.view().data, ScalarType::bf16, {batch, 1, keys, width}, strides};
+  arguments.tensors["V"] = {v.view().data, ScalarType::bf16, {batch, 1, keys, width}, strides};
+  arguments.tensors["Q"] = {q.view().data, ScalarType::bf16, {batch, 1, rows, width}, {0, 0, width, 1}};
+  arguments.tensors["O"] = o.view();
+  arguments.tensors["L"] = l.view();
+  arguments.stream = stream.handle();
+  build(alone, "simt/flash2").launch(arguments);
+  const runtime::HostTensor all = o.take(stream);
+  runtime::HostTensor last = all;
+  last.shape[0] = 1;
+  last.offset = static_cast<std::size_t>((batch - 1) * rows) * row_bytes;
+  require_same_bits(last, expected.at("O"));
+}
+
+TEST_CASE("the program runs every schedule for GPUs in every type, and is checked") {
+  ASTATIDE_NEED_GPU();
+  const TemporaryFolder folder;
+  for (const char* schedule : {"simt/standard", "simt/fused_row", "simt/flash1", "simt/flash2"}) {
+    for (const char* dtype : {"f32", "f16", "bf16"}) {
+      for (const auto& [algorithm, shape] : {std::pair{"attention", "B=2,Hq=4,Hkv=4,Sq=130,Sk=257,D=64,Dv=64"},
+                                             std::pair{"causal_gqa", "B=2,Hq=4,Hkv=2,Sq=5,Sk=130,D=72,Dv=40"},
+                                             std::pair{"causal_gqa", "B=2,Hq=4,Hkv=2,Sq=130,Sk=5,D=72,Dv=40"}}) {
+        const ProgramResult result = run_astatide({"run", algorithm, "--schedule", schedule, "--shape", shape,
+                                                   "--dtype", dtype, "--device", "cuda", "--check", "--json"},
+                                                  {{"ASTATIDE_CACHE_DIR", (folder / "cache").string()}});
+        INFO(algorithm << " with " << schedule << ", " << dtype << ", " << shape << "\n" << result.out << result.err);
+        CHECK(result.code == 0);
+        if (result.code != 0) continue;
+        const nlohmann::json out = nlohmann::json::parse(result.out);
+        CHECK(out.at("ok") == true);
+        CHECK(out.at("device") == "cuda:0");
+      }
+    }
+  }
+}
+
+TEST_CASE("a second process on a GPU compiles nothing") {
+  ASTATIDE_NEED_GPU();
+  const TemporaryFolder folder;
+  const std::vector<std::string> words = {
+      "run", "attention", "--device", "cuda:0", "--json", "--shape", "B=1,Hq=2,Hkv=2,Sq=64,Sk=64"};
+  const std::map<std::string, std::string> environment = {{"ASTATIDE_CACHE_DIR", (folder / "cache").string()}};
+  const ProgramResult first = run_astatide(words, environment);
+  INFO(first.out << first.err);
+  REQUIRE(first.code == 0);
+  CHECK(nlohmann::json::parse(first.out).at("cache") == "none");
+  const nlohmann::json second = nlohmann::json::parse(run_astatide(words, environment).out);
+  CHECK(second.at("cache") == "disk");
+  CHECK(second.at("compiles") == 0);
+}
