@@ -39,9 +39,8 @@ Request read_request(const Words& words) {
   Request request;
   request.algorithm = load_algorithm(words.request.algorithm);
   const bool cpu = words.stage == "llvm" || words.target == "cpu";
-  request.schedule = load_schedule(!words.request.schedule.empty() ? words.request.schedule
-                                   : cpu                           ? "cpu/flash2"
-                                                                   : "simt/flash2");
+  std::string name;
+  request.schedule = choose_schedule(words.request, request.algorithm, cpu, name);
   request.options.sizes = sizes_of(request.algorithm, words.request.shapes);
   if (!words.request.dtype.empty()) request.options.dtype = parse_dtype(words.request.dtype);
   request.options.target = parse_target(words.stage == "llvm"   ? "cpu"

@@ -30,10 +30,7 @@ Explained compute(const Words& words) {
   Explained out;
   const Algorithm algorithm = load_algorithm(words.request.algorithm);
   out.algorithm = algorithm.name;
-  out.schedule = !words.request.schedule.empty() ? words.request.schedule
-                 : words.target == "cpu"         ? "cpu/flash2"
-                                                 : "simt/flash2";
-  const Schedule schedule = load_schedule(out.schedule);
+  const Schedule schedule = choose_schedule(words.request, algorithm, words.target == "cpu", out.schedule);
   out.options.target = parse_target(words.target.empty() ? schedule.target : words.target);
   out.options.sizes = sizes_of(algorithm, words.request.shapes);
   if (!words.request.dtype.empty()) out.options.dtype = parse_dtype(words.request.dtype);

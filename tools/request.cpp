@@ -139,4 +139,23 @@ std::map<std::string, std::int64_t> sizes_of(const Algorithm& algorithm, const s
   return sizes;
 }
 
+namespace {
+
+const char* default_name(bool cpu) { return cpu ? "cpu/flash2" : "simt/flash2"; }
+
+}  // namespace
+
+Schedule default_schedule(const Algorithm& algorithm, bool cpu) {
+  Schedule schedule = load_schedule(default_name(cpu));
+  std::erase_if(schedule.placements, [&](const Placement& placement) {
+    return algorithm.find_input(placement.name) == nullptr && algorithm.find_func(placement.name) == nullptr;
+  });
+  return schedule;
+}
+
+Schedule choose_schedule(const RequestWords& words, const Algorithm& algorithm, bool cpu, std::string& name) {
+  name = words.schedule.empty() ? default_name(cpu) : words.schedule;
+  return words.schedule.empty() ? default_schedule(algorithm, cpu) : load_schedule(words.schedule);
+}
+
 }  // namespace astatide::tools

@@ -39,6 +39,12 @@ Target parse_target(const std::string& name);
 /// extent is left without a value.
 std::map<std::string, std::int64_t> sizes_of(const Algorithm& algorithm, const std::vector<std::string>& shapes);
 
+/// The rule where no schedule is given: FlashAttention-2 of the machine's kind, without what it says of names that the
+/// algorithm has not.
+Schedule default_schedule(const Algorithm& algorithm, bool cpu);
+/// The schedule that the words name, or the default; `name` becomes what it is called.
+Schedule choose_schedule(const RequestWords& words, const Algorithm& algorithm, bool cpu, std::string& name);
+
 /// "did you mean X?", or what there is.
 std::vector<std::string> suggestion(const std::string& word, const std::vector<std::string>& known);
 

@@ -47,11 +47,6 @@ struct Result {
   }
 };
 
-/// The rule without --schedule: FlashAttention-2 of the device's folder.
-std::string default_schedule(const Device& device) {
-  return device.kind == Device::Kind::cuda ? "simt/flash2" : "cpu/flash2";
-}
-
 std::vector<FileWord> output_files(const Algorithm& algorithm, const std::vector<std::string>& words) {
   return parse_file_words("--output", words, algorithm.outputs);
 }
@@ -97,12 +92,11 @@ Result compute(const Words& words) {
   std::map<std::string, double> scalars;
   for (const std::string& text : words.scalars) parse_scalars(text, algorithm, scalars);
   result.algorithm = algorithm.name;
-  result.schedule = words.request.schedule;
   // A schedule for the CPU runs nowhere else.
-  const bool needs_cpu = !result.schedule.empty() && load_schedule(result.schedule).target == "cpu";
+  const bool needs_cpu = !words.request.schedule.empty() && load_schedule(words.request.schedule).target == "cpu";
   result.device = choose_device(needs_cpu && words.device == "auto" ? "cpu" : words.device);
-  if (result.schedule.empty()) result.schedule = default_schedule(result.device.device);
-  const Schedule schedule = load_schedule(result.schedule);
+  const bool cpu = result.device.device.kind == Device::Kind::cpu;
+  const Schedule schedule = choose_schedule(words.request, algorithm, cpu, result.schedule);
 
   const HostTensors read = read_inputs(algorithm, files, result.warnings);
   result.random = read.size() < algorithm.inputs.size();
