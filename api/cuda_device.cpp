@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <mutex>
+#include <optional>
 
 #include "compiler/support/embedded.h"
 #include "runtime/buffer.h"
@@ -16,16 +17,6 @@ using Clock = std::chrono::steady_clock;
 
 double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
-/// The caller's context where it is one of this device, else the device's primary one. The primary context is retained
-/// also where the caller has it current: loaded modules must not outlive it.
-runtime::Context context_of(int ordinal) {
-  const runtime::DeviceFacts& device = runtime::driver().device(ordinal);
-  runtime::Context current = runtime::Context::current();
-  runtime::Context primary = runtime::Context::primary(ordinal);
-  if (current.device().ordinal == device.ordinal && current.handle() != primary.handle()) return current;
-  return primary;
 }
 
 runtime::ArgumentWord argument_word(const ArgumentValue& argument) {
@@ -65,7 +56,7 @@ class CudaCode : public DeviceCode {
   }
 
   ScratchLease scratch(std::int64_t bytes, void* stream) const override {
-    const runtime::Context context = context_of(ordinal_);
+    const runtime::Context context = context();
     const std::shared_ptr<Scratch> scratch = scratch_of(context, stream);
     // The lock is held until the launch has put all its kernels into the stream: what comes later in the stream may use
     // the same memory.
@@ -85,7 +76,7 @@ class CudaCode : public DeviceCode {
   }
 
   void launch(const std::vector<KernelLaunch>& launches, void* stream) const override {
-    const runtime::Context context = context_of(ordinal_);
+    const runtime::Context context = context();
     const runtime::Stream order = runtime::Stream::borrow(context, static_cast<runtime::StreamHandle>(stream));
     const std::shared_ptr<const runtime::Module> module = module_in(context);
     for (const KernelLaunch& launch : launches) {
@@ -103,6 +94,19 @@ class CudaCode : public DeviceCode {
     std::mutex mutex;
     std::optional<runtime::DeviceBuffer> buffer;
   };
+
+  /// The caller's context where it is one of this device, else the device's primary one. The primary context is
+  /// retained also where the caller has it current: loaded modules must not outlive it.
+  runtime::Context context() const {
+    const runtime::Driver& cuda = runtime::driver();
+    runtime::ContextHandle current = nullptr;
+    cuda.check(cuda.api().ctx_get_current(&current), "ask for the current context");
+    const std::lock_guard lock(mutex_);
+    if (!primary_) primary_ = runtime::Context::primary(ordinal_);
+    if (current == nullptr || current == primary_->handle()) return *primary_;
+    const runtime::Context callers = runtime::Context::borrow(current);
+    return callers.device().ordinal == ordinal_ ? callers : *primary_;
+  }
 
   std::shared_ptr<const runtime::Module> module_in(const runtime::Context& context) const {
     const std::lock_guard lock(mutex_);
@@ -122,7 +126,8 @@ class CudaCode : public DeviceCode {
   runtime::CompileRequest request_;
   int ordinal_;
   std::shared_ptr<runtime::KernelCache> cache_;
-  mutable std::mutex mutex_;  // guards the maps
+  mutable std::mutex mutex_;  // guards what follows
+  mutable std::optional<runtime::Context> primary_;
   mutable std::map<std::uint64_t, std::shared_ptr<const runtime::Module>> modules_;
   mutable std::map<std::pair<std::uint64_t, void*>, std::shared_ptr<Scratch>> scratch_;
 };
