@@ -56,7 +56,7 @@ class CudaCode : public DeviceCode {
   }
 
   ScratchLease scratch(std::int64_t bytes, void* stream) const override {
-    const runtime::Context context = context();
+    const runtime::Context context = launch_context();
     const std::shared_ptr<Scratch> scratch = scratch_of(context, stream);
     // The lock is held until the launch has put all its kernels into the stream: what comes later in the stream may use
     // the same memory.
@@ -76,7 +76,7 @@ class CudaCode : public DeviceCode {
   }
 
   void launch(const std::vector<KernelLaunch>& launches, void* stream) const override {
-    const runtime::Context context = context();
+    const runtime::Context context = launch_context();
     const runtime::Stream order = runtime::Stream::borrow(context, static_cast<runtime::StreamHandle>(stream));
     const std::shared_ptr<const runtime::Module> module = module_in(context);
     for (const KernelLaunch& launch : launches) {
@@ -97,7 +97,7 @@ class CudaCode : public DeviceCode {
 
   /// The caller's context where it is one of this device, else the device's primary one. The primary context is
   /// retained also where the caller has it current: loaded modules must not outlive it.
-  runtime::Context context() const {
+  runtime::Context launch_context() const {
     const runtime::Driver& cuda = runtime::driver();
     runtime::ContextHandle current = nullptr;
     cuda.check(cuda.api().ctx_get_current(&current), "ask for the current context");
