@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <cstddef>
 #include <fstream>
 #include <numbers>
 
@@ -214,7 +214,7 @@ HostTensors prepare_outputs(const Executable& executable, const std::map<std::st
   HostTensors outputs;
   for (const std::string& name : executable.algorithm().outputs) {
     runtime::HostTensor tensor = allocate(executable, name, extents);
-    std::memset(tensor.data->data(), 0xff, tensor.data->size());
+    std::fill(tensor.data->begin(), tensor.data->end(), std::byte{0xff});
     outputs.emplace(name, std::move(tensor));
   }
   return outputs;

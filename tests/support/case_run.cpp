@@ -1,8 +1,9 @@
 #include "tests/support/case_run.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <cstring>
+#include <cstddef>
 #include <random>
 
 #include "runtime/buffer.h"
@@ -145,7 +146,7 @@ HostTensors run_case(const Case& c, const Schedule& schedule, const Device& devi
   for (const std::string& name : c.algorithm.outputs) {
     const TensorView wanted = describe_tensor(executable, name, c.extents);
     runtime::HostTensor tensor = runtime::zeros(wanted.dtype, wanted.shape);
-    std::memset(tensor.data->data(), 0xff, tensor.data->size());
+    std::fill(tensor.data->begin(), tensor.data->end(), std::byte{0xff});
     outputs.emplace(name, std::move(tensor));
   }
   for (const auto& [name, tensor] : c.inputs) arguments.tensors[name] = view_of(tensor);
@@ -228,7 +229,7 @@ runtime::HostTensor with_strides(const runtime::HostTensor& tensor, const Index&
     if (tensor.shape[n] > 0) reach += strides[n] * (tensor.shape[n] - 1);
   runtime::HostTensor out = runtime::zeros(tensor.dtype, {reach});
   // What lies between the elements is never to be read.
-  std::memset(out.data->data(), 0xff, out.data->size());
+  std::fill(out.data->begin(), out.data->end(), std::byte{0xff});
   out.shape = tensor.shape;
   out.strides = strides;
   visit_indices(tensor.shape, [&](const Index& index) { runtime::set(out, index, runtime::get(tensor, index)); });

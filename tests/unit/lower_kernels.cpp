@@ -89,8 +89,8 @@ TEST_CASE("state lives in global memory only where loops over rows lie inside th
   const Algorithm algorithm = example_algorithm("attention");
   const auto scratch = [&](const std::string& schedule) {
     int out = 0;
-    for (const tile::Tensor& tensor : compiled(algorithm, shipped_schedule(schedule)).after("lower").tensors)
-      out += tensor.role == tile::Tensor::Role::scratch;
+    const Stages stages = compiled(algorithm, shipped_schedule(schedule));
+    for (const tile::Tensor& tensor : stages.after("lower").tensors) out += tensor.role == tile::Tensor::Role::scratch;
     return out;
   };
   CHECK(scratch("simt/flash1") == 3);
