@@ -1,5 +1,6 @@
 #include "api/cpu_device.h"
 
+#include "api/clock.h"
 #include "compiler/support/diagnostic.h"
 
 #if ASTATIDE_WITH_CPU
@@ -7,7 +8,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <mutex>
 #include <thread>
@@ -19,14 +19,6 @@
 
 namespace astatide {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double milliseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
-constexpr std::size_t kScratchAlignment = 256;
 
 std::int64_t physical_bytes() {
   return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(sysconf(_SC_PAGE_SIZE));
@@ -69,9 +61,9 @@ class ScratchPool {
     if (bytes > physical_bytes())
       throw MachineError(
           fmt::format("scratch tensors need {} bytes of memory, the machine has {}", bytes, physical_bytes()));
-    const std::size_t size =
-        (static_cast<std::size_t>(bytes) + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
-    Block block{std::unique_ptr<void, Free>(std::aligned_alloc(kScratchAlignment, size)), bytes};
+    const std::int64_t size = (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
+    Block block{std::unique_ptr<void, Free>(std::aligned_alloc(kScratchAlignment, static_cast<std::size_t>(size))),
+                bytes};
     if (!block.memory) throw MachineError(fmt::format("no memory for scratch tensors of {} bytes", bytes));
     return block;
   }

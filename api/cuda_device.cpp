@@ -2,22 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <mutex>
 #include <optional>
 
+#include "api/clock.h"
 #include "compiler/support/embedded.h"
 #include "runtime/buffer.h"
 #include "runtime/launch.h"
 
 namespace astatide {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double milliseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 runtime::ArgumentWord argument_word(const ArgumentValue& argument) {
   using Kind = tile::Parameter::Kind;

@@ -22,6 +22,9 @@ struct KernelLaunch {
   std::vector<ArgumentValue> arguments;
 };
 
+/// Of scratch memory and of each tensor in it, in bytes.
+constexpr std::int64_t kScratchAlignment = 256;
+
 /// Scratch memory that is one launch's own until the lease dies.
 struct ScratchLease {
   void* memory = nullptr;
@@ -37,7 +40,7 @@ class DeviceCode {
   virtual bool uses_host_memory() const = 0;
   /// Throws UserError where `pointer` is no memory of the device that the code is for.
   virtual void check_pointer(const std::string& tensor, const void* pointer) const = 0;
-  /// Memory of this size, aligned to 256 bytes, for kernels that are put into `stream` while the lease lives.
+  /// Memory of this size, aligned to kScratchAlignment, for kernels that are put into `stream` while the lease lives.
   virtual ScratchLease scratch(std::int64_t bytes, void* stream) const = 0;
   /// Runs the kernels one after the other in the order of the stream.
   virtual void launch(const std::vector<KernelLaunch>& launches, void* stream) const = 0;

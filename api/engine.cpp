@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
-#include <chrono>
 #include <future>
 #include <mutex>
 
+#include "api/clock.h"
 #include "api/cpu_device.h"
 #include "api/cuda_device.h"
 #include "api/executable_state.h"
@@ -53,7 +53,7 @@ struct Engine::State {
   using Built = std::shared_ptr<const Executable::State>;
 
   Built build(const Algorithm& algorithm, const Schedule& schedule, const BuildOptions& request, const Target& target) {
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     auto compiled = std::make_shared<Compiled>();
     auto state = std::make_shared<Executable::State>();
     compiled->algorithm = algorithm;
@@ -65,8 +65,7 @@ struct Engine::State {
     for (const tile::Kernel& kernel : compiled->program.kernels)
       compiled->parameters.push_back(tile::parameters_of(compiled->program, kernel));
     state->report.target = target.name;
-    state->report.lower_ms =
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    state->report.lower_ms = milliseconds_since(start);
     compiled->code = request.device.kind == Device::Kind::cuda
                          ? compile_for_cuda(compiled->program, target, request.device.ordinal, kernels, state->report)
                          : cpu.compile(compiled->program, state->report);

@@ -10,8 +10,6 @@
 namespace astatide {
 namespace {
 
-constexpr std::int64_t kScratchAlignment = 256;
-
 std::uint64_t word_of(float value) {
   std::uint32_t bits = 0;
   std::memcpy(&bits, &value, sizeof bits);

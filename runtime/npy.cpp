@@ -13,38 +13,30 @@ namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 // NumPy writes headers of 118 bytes; this leaves room for any padding.
-constexpr std::uint64_t kMostHeaderBytes = 1 << 20;
-// NumPy's own limit (NPY_MAXDIMS of NumPy 2).
-constexpr std::size_t kMostAxes = 64;
+constexpr std::uint64_t kMostNpyHeaderBytes = 1 << 20;
 
-struct KnownType {
-  std::string_view kind;
-  ScalarType becomes;
-  int bytes;
-  bool is_signed;
-};
 // V2, two bytes without meaning, is what NumPy writes for the bfloat16 of ml_dtypes.
-constexpr KnownType kKnownTypes[] = {
+constexpr KnownType kNpyTypes[] = {
     {"f4", ScalarType::f32, 4, true},  {"f2", ScalarType::f16, 2, true}, {"f8", ScalarType::f64, 8, true},
     {"V2", ScalarType::bf16, 2, true}, {"i8", ScalarType::i64, 8, true}, {"i4", ScalarType::i32, 4, true},
     {"i2", ScalarType::i32, 2, true},  {"i1", ScalarType::i32, 1, true}, {"u4", ScalarType::i64, 4, false},
     {"u2", ScalarType::i32, 2, false}, {"u1", ScalarType::u8, 1, false}, {"b1", ScalarType::boolean, 1, false},
 };
 
-struct Header {
+struct NpyHeader {
   StoredType stored;
   bool fortran_order = false;
   std::vector<std::int64_t> shape;
 };
 
 // Reads the dictionary that NumPy prints with repr(): {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
-class HeaderParser {
+class NpyHeaderParser {
  public:
-  HeaderParser(const ByteSource& source, std::string_view text, std::uint64_t start)
+  NpyHeaderParser(const ByteSource& source, std::string_view text, std::uint64_t start)
       : source_(source), text_(text), start_(start) {}
 
-  Header parse() {
-    Header header;
+  NpyHeader parse() {
+    NpyHeader header;
     std::set<std::string> seen;
     expect('{');
     while (!accept('}')) {
@@ -148,8 +140,8 @@ class HeaderParser {
       stored.big_endian = kind[0] == '>';
       kind.remove_prefix(1);
     }
-    for (const KnownType& known : kKnownTypes) {
-      if (known.kind != kind) continue;
+    for (const KnownType& known : kNpyTypes) {
+      if (known.name != kind) continue;
       stored.becomes = known.becomes;
       stored.bytes = known.bytes;
       stored.is_signed = known.is_signed;
@@ -165,7 +157,7 @@ class HeaderParser {
   std::size_t at_ = 0;
 };
 
-HostTensor read_from(const ByteSource& source) {
+HostTensor read_npy_from(const ByteSource& source) {
   const std::string prefix = source.read_text(0, std::min<std::uint64_t>(source.size(), 10));
   if (!prefix.starts_with(kMagic)) source.fail(0, "this is no .npy file: it doesn't begin with \\x93NUMPY");
   if (prefix.size() < 8) source.fail(source.size(), "the file ends before its format version");
@@ -182,11 +174,11 @@ HostTensor read_from(const ByteSource& source) {
   if (length > source.size() - start) {
     source.fail(8, fmt::format("the header has {} bytes, {} follow", length, source.size() - start));
   }
-  if (length > kMostHeaderBytes)
-    source.fail(8, fmt::format("the header has {} bytes, the limit is {}", length, kMostHeaderBytes));
+  if (length > kMostNpyHeaderBytes)
+    source.fail(8, fmt::format("the header has {} bytes, the limit is {}", length, kMostNpyHeaderBytes));
 
   const std::string text = source.read_text(start, length);
-  const Header header = HeaderParser(source, text, start).parse();
+  const NpyHeader header = NpyHeaderParser(source, text, start).parse();
   const std::int64_t count = checked_element_count(header.shape, size_in_bytes(header.stored.becomes), source.name());
   const auto needed = static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(header.stored.bytes);
   const std::uint64_t data_start = start + length;
@@ -228,10 +220,10 @@ std::string_view descr_of(ScalarType type) {
 
 }  // namespace
 
-HostTensor read_npy(const std::string& path) { return read_from(*open_file(path)); }
+HostTensor read_npy(const std::string& path) { return read_npy_from(*open_file(path)); }
 
 HostTensor parse_npy(std::span<const std::byte> bytes, const std::string& name) {
-  return read_from(*view_memory(bytes, name));
+  return read_npy_from(*view_memory(bytes, name));
 }
 
 std::vector<std::byte> print_npy(const HostTensor& tensor) {

@@ -15,21 +15,13 @@ using Json = nlohmann::ordered_json;
 
 // A tensor takes about 100 bytes of header. The reference reader allows 100 MB, which as parsed JSON would fill the
 // memory.
-constexpr std::uint64_t kMostHeaderBytes = 16 << 20;
+constexpr std::uint64_t kMostSafetensorsHeaderBytes = 16 << 20;
 // {"name": {"shape": [2, 3]}}
 constexpr int kMostNesting = 3;
-constexpr std::size_t kMostAxes = 64;
 constexpr const char* kMetadata = "__metadata__";
 constexpr std::uint64_t kHeaderStart = 8;
 
-struct KnownType {
-  std::string_view name;
-  ScalarType becomes;
-  int bytes;
-  bool is_signed;
-};
-
-constexpr KnownType kKnownTypes[] = {
+constexpr KnownType kSafetensorsTypes[] = {
     {"F32", ScalarType::f32, 4, true},  {"F16", ScalarType::f16, 2, true}, {"BF16", ScalarType::bf16, 2, true},
     {"F64", ScalarType::f64, 8, true},  {"I64", ScalarType::i64, 8, true}, {"I32", ScalarType::i32, 4, true},
     {"I16", ScalarType::i32, 2, true},  {"I8", ScalarType::i32, 1, true},  {"U32", ScalarType::i64, 4, false},
@@ -124,11 +116,11 @@ class EntryReader {
   StoredType read_type(const std::string& name, const Json& value) const {
     if (!value.is_string()) fail(name, "dtype is no string");
     const auto& text = value.get_ref<const std::string&>();
-    for (const KnownType& known : kKnownTypes) {
+    for (const KnownType& known : kSafetensorsTypes) {
       if (known.name == text) return {known.becomes, known.bytes, known.is_signed, false};
     }
     std::string all;
-    for (const KnownType& known : kKnownTypes) all += fmt::format("{}{}", all.empty() ? "" : ", ", known.name);
+    for (const KnownType& known : kSafetensorsTypes) all += fmt::format("{}{}", all.empty() ? "" : ", ", known.name);
     source_.fail(kHeaderStart,
                  fmt::format("tensor {}: elements of type {} aren't supported", quote_for_message(name),
                              quote_for_message(text)),
@@ -170,7 +162,7 @@ void check_cover(const ByteSource& source, const EntryReader& reader, const std:
   }
 }
 
-SafetensorsFile read_from(const ByteSource& source) {
+SafetensorsFile read_safetensors_from(const ByteSource& source) {
   if (source.size() < kHeaderStart)
     source.fail(source.size(), "this is no .safetensors file: it ends before the header's length");
   const std::string length_text = source.read_text(0, kHeaderStart);
@@ -178,8 +170,8 @@ SafetensorsFile read_from(const ByteSource& source) {
   std::memcpy(&length, length_text.data(), sizeof length);
   const std::uint64_t after = source.size() - kHeaderStart;
   if (length > after) source.fail(0, fmt::format("the header has {} bytes, {} follow", length, after));
-  if (length > kMostHeaderBytes)
-    source.fail(0, fmt::format("the header has {} bytes, the limit is {}", length, kMostHeaderBytes));
+  if (length > kMostSafetensorsHeaderBytes)
+    source.fail(0, fmt::format("the header has {} bytes, the limit is {}", length, kMostSafetensorsHeaderBytes));
 
   const Json header = parse_header(source, source.read_text(kHeaderStart, length));
   if (!header.is_object()) source.fail(kHeaderStart, "the header is no JSON object");
@@ -218,7 +210,7 @@ SafetensorsFile read_from(const ByteSource& source) {
 }
 
 std::string_view stored_name_of(ScalarType type) {
-  for (const KnownType& known : kKnownTypes) {
+  for (const KnownType& known : kSafetensorsTypes) {
     if (known.becomes == type && known.bytes == size_in_bytes(type)) return known.name;
   }
   throw InternalError("a tensor without an element type");
@@ -226,10 +218,10 @@ std::string_view stored_name_of(ScalarType type) {
 
 }  // namespace
 
-SafetensorsFile read_safetensors(const std::string& path) { return read_from(*open_file(path)); }
+SafetensorsFile read_safetensors(const std::string& path) { return read_safetensors_from(*open_file(path)); }
 
 SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, const std::string& name) {
-  return read_from(*view_memory(bytes, name));
+  return read_safetensors_from(*view_memory(bytes, name));
 }
 
 std::vector<std::byte> print_safetensors(const SafetensorsFile& file) {

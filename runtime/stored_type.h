@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "runtime/byte_source.h"
@@ -19,6 +20,17 @@ struct StoredType {
 
   bool is_widened() const { return bytes != size_in_bytes(becomes); }
 };
+
+/// A type by the name that a file format has for it.
+struct KnownType {
+  std::string_view name;
+  ScalarType becomes;
+  int bytes;
+  bool is_signed;
+};
+
+/// NumPy's own limit (NPY_MAXDIMS of NumPy 2).
+constexpr std::size_t kMostAxes = 64;
 
 /// Reads `count` elements from byte `offset` on, in the machine's byte order. The caller has checked that the file
 /// holds them.

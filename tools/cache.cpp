@@ -15,7 +15,7 @@
 namespace astatide::tools {
 namespace {
 
-struct Words {
+struct CacheWords {
   std::string action;
   bool json = false;
 };
@@ -30,7 +30,7 @@ std::string list_text(const std::vector<runtime::CacheEntryInfo>& entries) {
   return out + fmt::format("{} entries, {} bytes\n", entries.size(), bytes);
 }
 
-int run(const Words& words) {
+int run(const CacheWords& words) {
   runtime::DiskCache cache = runtime::DiskCache::from_environment(runtime::read_environment());
   nlohmann::json json = {{"ok", true}, {"path", cache.root().string()}};
   std::string text;
@@ -61,7 +61,7 @@ int run(const Words& words) {
 }  // namespace
 
 Command add_cache_command(CLI::App& program) {
-  const auto words = std::make_shared<Words>();
+  const auto words = std::make_shared<CacheWords>();
   CLI::App* app = program.add_subcommand("cache", "The kernel cache: what is in it, and where.");
   app->add_option("ACTION", words->action, "list, clear or path")->required();
   app->add_flag("--json", words->json, "one JSON object on standard output");

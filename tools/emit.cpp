@@ -19,7 +19,7 @@
 namespace astatide::tools {
 namespace {
 
-struct Words {
+struct EmitWords {
   RequestWords request;
   std::string stage;
   std::string target;
@@ -35,7 +35,7 @@ struct Request {
   CompileOptions options;
 };
 
-Request read_request(const Words& words) {
+Request read_request(const EmitWords& words) {
   Request request;
   request.algorithm = load_algorithm(words.request.algorithm);
   const bool cpu = words.stage == "llvm" || words.target == "cpu";
@@ -90,7 +90,7 @@ Emitted emit_binary(const Request& request, runtime::BinaryKind kind) {
   return out;
 }
 
-Emitted emit(const Words& words) {
+Emitted emit(const EmitWords& words) {
   if (std::find(kStages.begin(), kStages.end(), words.stage) == kStages.end())
     throw UserError({"--stage", 0, 0, {}}, fmt::format("no stage '{}'", quoted(words.stage)),
                     suggestion(words.stage, kStages));
@@ -107,7 +107,7 @@ Emitted emit(const Words& words) {
   return {print_llvm(compile(request.algorithm, request.schedule, request.options)), {}};
 }
 
-int run(const Words& words) {
+int run(const EmitWords& words) {
   Emitted out = emit(words);
   if (!out.text.ends_with("\n")) out.text += "\n";
   if (words.json) {
@@ -123,7 +123,7 @@ int run(const Words& words) {
 }  // namespace
 
 Command add_emit_command(CLI::App& program) {
-  const auto words = std::make_shared<Words>();
+  const auto words = std::make_shared<EmitWords>();
   CLI::App* app = program.add_subcommand("emit", "Prints a stage of the compilation; needs no GPU.");
   add_request_options(*app, words->request);
   app->add_option("--stage", words->stage,

@@ -14,7 +14,7 @@
 namespace astatide::tools {
 namespace {
 
-struct Words {
+struct ExplainWords {
   RequestWords request;
   std::string target;
   bool json = false;
@@ -26,7 +26,7 @@ struct Explained {
   Explanation value;
 };
 
-Explained compute(const Words& words) {
+Explained compute(const ExplainWords& words) {
   Explained out;
   const Algorithm algorithm = load_algorithm(words.request.algorithm);
   out.algorithm = algorithm.name;
@@ -191,7 +191,7 @@ nlohmann::json to_json(const Explained& out) {
   return json;
 }
 
-int run(const Words& words) {
+int run(const ExplainWords& words) {
   const Explained out = compute(words);
   write_output(words.json ? to_json(out).dump(2) + "\n" : to_text(out));
   return kDone;
@@ -200,7 +200,7 @@ int run(const Words& words) {
 }  // namespace
 
 Command add_explain_command(CLI::App& program) {
-  const auto words = std::make_shared<Words>();
+  const auto words = std::make_shared<ExplainWords>();
   CLI::App* app = program.add_subcommand(
       "explain", "What a schedule costs: memory of each tile, bytes, operations, and what binds. Needs no GPU.");
   add_request_options(*app, words->request);

@@ -19,7 +19,7 @@ namespace {
 /// A check that takes longer is announced.
 constexpr double kLongCheckSeconds = 30;
 
-struct Words {
+struct RunWords {
   RequestWords request;
   std::string device = "auto";
   std::vector<std::string> inputs, outputs, scalars;
@@ -51,12 +51,6 @@ std::vector<FileWord> output_files(const Algorithm& algorithm, const std::vector
   return parse_file_words("--output", words, algorithm.outputs);
 }
 
-std::vector<std::string> input_names(const Algorithm& algorithm) {
-  std::vector<std::string> names;
-  for (const Input& input : algorithm.inputs) names.push_back(input.name);
-  return names;
-}
-
 /// What a launch on a GPU can't look at: the data of indices.
 void check_indices(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
                    const HostTensors& inputs) {
@@ -80,7 +74,7 @@ std::int64_t bytes_of(const Executable& executable, const std::map<std::string, 
   return bytes;
 }
 
-Result compute(const Words& words) {
+Result compute(const RunWords& words) {
   Result result;
   const Algorithm algorithm = load_algorithm(words.request.algorithm);
   const std::vector<FileWord> files = parse_file_words("--input", words.inputs, input_names(algorithm));
@@ -193,7 +187,7 @@ std::string to_text(const Result& result) {
   return text;
 }
 
-int run(const Words& words) {
+int run(const RunWords& words) {
   const Result result = compute(words);
   if (words.json) {
     write_output(to_json(result).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
@@ -207,7 +201,7 @@ int run(const Words& words) {
 }  // namespace
 
 Command add_run_command(CLI::App& program) {
-  const auto words = std::make_shared<Words>();
+  const auto words = std::make_shared<RunWords>();
   CLI::App* app = program.add_subcommand("run", "Runs an algorithm under a schedule, and checks and times it.");
   add_request_options(*app, words->request);
   app->add_option("--device", words->device, "auto (a GPU where there is one), cpu, cuda or cuda:N");

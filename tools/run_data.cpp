@@ -15,12 +15,6 @@
 namespace astatide::tools {
 namespace {
 
-std::vector<std::string> input_names(const Algorithm& algorithm) {
-  std::vector<std::string> names;
-  for (const Input& input : algorithm.inputs) names.push_back(input.name);
-  return names;
-}
-
 void add_input(HostTensors& inputs, const FileWord& file, const std::string& name, runtime::HostTensor tensor) {
   if (!inputs.try_emplace(name, std::move(tensor)).second)
     throw UserError({file.flag, 0, 0, {}}, fmt::format("{} comes twice, again from {}", name, file.path));
@@ -92,6 +86,12 @@ runtime::HostTensor allocate(const Executable& executable, const std::string& na
 }
 
 }  // namespace
+
+std::vector<std::string> input_names(const Algorithm& algorithm) {
+  std::vector<std::string> names;
+  for (const Input& input : algorithm.inputs) names.push_back(input.name);
+  return names;
+}
 
 TensorView view_of(const runtime::HostTensor& tensor) {
   return {tensor.data ? tensor.origin() : nullptr, tensor.dtype, tensor.shape, tensor.strides};

@@ -20,6 +20,8 @@ struct FileWord {
   std::string path;
   bool is_safetensors() const { return path.ends_with(".safetensors"); }
 };
+std::vector<std::string> input_names(const Algorithm& algorithm);
+
 /// "Q=q.npy", "Q=layer.safetensors", "all.safetensors". Throws UserError where the extension is another, or an .npy
 /// file has no name before it.
 std::vector<FileWord> parse_file_words(const std::string& flag, const std::vector<std::string>& words,

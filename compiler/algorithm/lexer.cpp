@@ -5,12 +5,10 @@
 #include <string_view>
 #include <utility>
 
+#include "compiler/support/characters.h"
+
 namespace astatide {
 namespace {
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 // Longest first.
 constexpr std::array kSymbols{

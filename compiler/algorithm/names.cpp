@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "compiler/support/characters.h"
+
 namespace astatide {
 namespace {
 
@@ -31,9 +33,6 @@ constexpr std::string_view kTaken =
     "lanes_max "
     "lanes_min lanes_sum load1 load4 load8 log2f logf make_float4 multiple narrow4 powf sqrtf store4 tanhf to_float "
     "uint4 widen4 ";
-
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 bool contains(std::string_view words, const std::string& name) {
   return words.find(" " + name + " ") != std::string_view::npos;

@@ -43,5 +43,7 @@ std::string problem_with_name(const std::string& name);
 
 /// A word for use in a message: shortened, with control characters and bytes above 127 replaced.
 std::string quoted(const std::string& word);
+// For a string that may change, std::quoted of <iomanip> would be the better match.
+inline std::string quoted(std::string& word) { return quoted(static_cast<const std::string&>(word)); }
 
 }  // namespace astatide

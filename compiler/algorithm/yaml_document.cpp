@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "compiler/algorithm/names.h"
+#include "compiler/support/characters.h"
 
 namespace astatide {
 namespace {
@@ -121,8 +122,6 @@ class TreeBuilder : public YAML::EventHandler {
   std::size_t values_ = 0;
   int documents_ = 0;
 };
-
-bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 /// Length of the escape sequence at a backslash of a text in double quotes.
 std::size_t escape_length(char kind) {

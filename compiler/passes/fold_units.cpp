@@ -5,6 +5,8 @@
 #include <optional>
 #include <set>
 
+#include "compiler/support/contains.h"
+
 namespace astatide {
 namespace {
 
@@ -12,10 +14,6 @@ using tile::Block;
 using tile::For;
 using tile::Stmt;
 using tile::TileName;
-
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 bool touches(const Stmt& stmt, const TileName& tile) {
   const tile::Effects effects = tile::effects_of(stmt);

@@ -5,6 +5,7 @@
 
 #include "compiler/passes/mask_ranges.h"
 #include "compiler/passes/names_in_kernel.h"
+#include "compiler/support/contains.h"
 #include "compiler/tile/bounds.h"
 
 namespace astatide {
@@ -18,10 +19,6 @@ using tile::Map;
 using tile::Stmt;
 using tile::Strip;
 using tile::View;
-
-bool contains(const std::vector<std::string>& list, const std::string& name) {
-  return std::find(list.begin(), list.end(), name) != list.end();
-}
 
 /// The largest (smallest) of a list, or nothing.
 std::optional<Expr> extreme(const std::vector<Expr>& list, Op op) {

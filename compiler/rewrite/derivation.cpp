@@ -81,7 +81,7 @@ std::optional<std::string> Derivation::presence(const Stage& stage, const std::s
 
 namespace {
 
-std::string joined(const std::vector<std::string>& names) {
+std::string quoted_list(const std::vector<std::string>& names) {
   std::string text;
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (i != 0) text += i + 1 == names.size() ? " and " : ", ";
@@ -118,7 +118,7 @@ std::string names_along(const Derivation& derivation, const Expr& e) {
     }
   });
   if (names.empty()) add(derivation.cascade.axis);
-  return joined(names);
+  return quoted_list(names);
 }
 
 void refuse_mixed(const Derivation& derivation, const Stage& stage, const Expr& part, const Expr& whole) {
@@ -127,7 +127,7 @@ void refuse_mixed(const Derivation& derivation, const Stage& stage, const Expr& 
   throw UserError(stage.where,
                   "stage '" + stage.name + "': no streaming form: sub-expression " + to_string(part) +
                       " depends on the reduction axis through " + names_along(derivation, part) + " and on reduction " +
-                      joined(slots) + ", and does not split into a sum of products g(x)*h(r)" +
+                      quoted_list(slots) + ", and does not split into a sum of products g(x)*h(r)" +
                       (rank > 1 ? " (separation rank on random probes: at least " + std::to_string(rank) + ")" : ""),
                   {"schedule it without the streaming form (rewrite: none), which makes a pass for each reduction"});
 }

@@ -7,13 +7,13 @@ namespace astatide {
 
 namespace {
 
-std::string joined(const std::vector<std::string>& names) {
+std::string comma_list(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
   return text;
 }
 
-std::string number(double value) {
+std::string number_text(double value) {
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   return to_string(value == std::floor(value) ? Expr(static_cast<std::int64_t>(value)) : Expr(value));
 }
@@ -29,10 +29,10 @@ class RecurrencePrinter {
   explicit RecurrencePrinter(const Recurrence& recurrence) : r_(recurrence) {}
 
   std::string run() {
-    text_ = "recurrence over " + r_.axis + " for each " + joined(r_.rows) + "\n";
+    text_ = "recurrence over " + r_.axis + " for each " + comma_list(r_.rows) + "\n";
     for (const Element& element : r_.elements) print_element(element);
     text_ += "init\n";
-    for (const Slot& slot : r_.slots) line(shaped(slot) + " = " + number(unit_of(slot.op)));
+    for (const Slot& slot : r_.slots) line(shaped(slot) + " = " + number_text(unit_of(slot.op)));
     text_ += "step over a tile of " + r_.axis + "\n";
     print_step();
     text_ += "combine with another state, marked '\n";
@@ -48,11 +48,11 @@ class RecurrencePrinter {
   void line(const std::string& content) { text_ += "  " + content + "\n"; }
 
   static std::string shaped(const Slot& slot) {
-    return slot.extra.empty() ? slot.name : slot.name + "[" + joined(slot.extra) + "]";
+    return slot.extra.empty() ? slot.name : slot.name + "[" + comma_list(slot.extra) + "]";
   }
 
   void print_element(const Element& element) {
-    std::string content = element.name + "[" + joined(element.indices) + "] = ";
+    std::string content = element.name + "[" + comma_list(element.indices) + "] = ";
     if (element.product) {
       const std::string product = "sum(" + element.product->axis + ", " + to_string(element.product->lhs) + " * " +
                                   to_string(element.product->rhs) + ")";
@@ -64,7 +64,7 @@ class RecurrencePrinter {
       content += to_string(element.value);
     }
     if (!element.where_predicates.empty()) content += " where " + conjunction(element.where_predicates);
-    content += ", absent " + number(element.absent);
+    content += ", absent " + number_text(element.absent);
     text_ += "element " + content + "\n";
   }
 
@@ -127,7 +127,7 @@ class RecurrencePrinter {
   }
 
   void print_value(const RowValue& value) {
-    std::string content = value.name + "[" + joined(value.indices) + "] = " + to_string(value.value);
+    std::string content = value.name + "[" + comma_list(value.indices) + "] = " + to_string(value.value);
     if (!value.where_predicates.empty()) content += " where " + conjunction(value.where_predicates);
     line(content);
   }
@@ -135,7 +135,7 @@ class RecurrencePrinter {
   void print_facts(const Slot& slot) {
     std::string facts;
     const auto add = [&](const std::string& fact) { facts += (facts.empty() ? "" : ", ") + fact; };
-    if (!slot.references.empty()) add("moves with " + joined(slot.references));
+    if (!slot.references.empty()) add("moves with " + comma_list(slot.references));
     if (slot.read_in_loop) add("read in the loop");
     if (slot.gauge) add("gauge");
     if (!slot.witness.empty()) add("witness " + slot.witness);

@@ -2,6 +2,7 @@
 
 #include "compiler/schedule/directives.h"
 #include "compiler/schedule/legality.h"
+#include "compiler/support/contains.h"
 
 // Tiles, loops, blocks and threads of the kernels.
 
@@ -10,10 +11,6 @@ namespace {
 
 constexpr std::int64_t kMostTileElements = std::int64_t{1} << 18;
 constexpr int kWarp = 32;
-
-bool contains(const std::vector<std::string>& words, const std::string& word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
 
 Location place_of(const LoopNest& nest, DirectiveKind kind) {
   const Directive* directive = nest.placement->find(kind);

@@ -2,15 +2,12 @@
 
 #include "compiler/schedule/directives.h"
 #include "compiler/schedule/legality.h"
+#include "compiler/support/contains.h"
 
 // Where tiles are computed and copied: the loops of compute_at and stage_at.
 
 namespace astatide {
 namespace {
-
-bool contains(const std::vector<std::string>& words, const std::string& word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
 
 std::vector<std::string> roots_of(const std::vector<const LoopNest*>& nests) {
   std::vector<std::string> roots;

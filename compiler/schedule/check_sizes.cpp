@@ -2,6 +2,7 @@
 
 #include "compiler/schedule/budget.h"
 #include "compiler/schedule/legality.h"
+#include "compiler/support/contains.h"
 
 // Sizes against the target: whole axes, shared memory and registers. What the tiles alone need; padding and what else a
 // kernel keeps is counted when its memory is planned.
@@ -10,10 +11,6 @@ namespace astatide {
 namespace {
 
 constexpr std::int64_t kLargestWholeAxis = 1024;
-
-bool contains(const std::vector<std::string>& words, const std::string& word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
 
 bool check_whole_axes(LegalityCheck& check) {
   bool right = true;

@@ -2,6 +2,7 @@
 
 #include "compiler/schedule/directives.h"
 #include "compiler/schedule/legality.h"
+#include "compiler/support/contains.h"
 
 // Where tiles live, and how they are loaded, padded and unrolled.
 
@@ -11,12 +12,8 @@ namespace {
 constexpr int kWidestLoad = 16;  // bytes, ld.global.v4 and st.shared.v4
 constexpr std::int64_t kMostUnrolled = 256;
 
-bool contains(const std::vector<std::string>& words, const std::string& word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
 /// One directive under check: messages start with "KEY of NAME".
-struct Subject {
+struct CheckedDirective {
   LegalityCheck& check;
   const Placement& placement;
   const Directive& directive;
@@ -30,61 +27,61 @@ struct Subject {
   bool is_root() const { return check.is_root(placement.name); }
 };
 
-void check_store_in(const Subject& subject) {
-  const auto space = subject.placement.store_in();
+void check_store_in(const CheckedDirective& checked) {
+  const auto space = checked.placement.store_in();
   if (!space) return;  // no space, reported with the values
-  const std::string& name = subject.placement.name;
-  const bool cuda = subject.check.least.is_cuda();
-  if (subject.is_root()) {
-    if (*space != Space::global) subject.error(name + " is computed at root and lives in global memory");
+  const std::string& name = checked.placement.name;
+  const bool cuda = checked.check.least.is_cuda();
+  if (checked.is_root()) {
+    if (*space != Space::global) checked.error(name + " is computed at root and lives in global memory");
     return;
   }
   if (*space == Space::global) {
-    subject.error(
-        subject.role == NameRole::input ? "a copy in global memory would have no effect"
+    checked.error(
+        checked.role == NameRole::input ? "a copy in global memory would have no effect"
                                         : "a tile lives in shared memory or in registers",
-        {subject.role == NameRole::input ? "store_in: shared"
+        {checked.role == NameRole::input ? "store_in: shared"
                                          : "compute_root: true keeps the whole of " + name + " in global memory"});
     return;
   }
   if (*space == Space::shared) return;
-  if (subject.role == NameRole::input) {
-    subject.error("a product reads it, and multiply-adds read their operands from shared memory", {"store_in: shared"});
-  } else if (cuda && subject.check.is_factor(name)) {
-    subject.error(name + " is an operand of a product, and multiply-adds read their operands from shared memory",
+  if (checked.role == NameRole::input) {
+    checked.error("a product reads it, and multiply-adds read their operands from shared memory", {"store_in: shared"});
+  } else if (cuda && checked.check.is_factor(name)) {
+    checked.error(name + " is an operand of a product, and multiply-adds read their operands from shared memory",
                   {"store_in: shared"});
-  } else if (const auto at = subject.placement.compute_at()) {
-    for (const LoopNest* nest : subject.check.nests_of(name))
+  } else if (const auto at = checked.placement.compute_at()) {
+    for (const LoopNest* nest : checked.check.nests_of(name))
       if (nest->consistent && nest->position(*at) < nest->position(nest->axis_loop()) && nest->reduces &&
-          subject.check.schedule.rewrite == RewriteMode::none)
-        return subject.error(
+          checked.check.schedule.rewrite == RewriteMode::none)
+        return checked.error(
             "at " + *at + " the tile holds all of " + nest->axis + ", whose length is known at run time",
             {"store_in: shared"});
   }
 }
 
-void check_ring(const Subject& subject) {
-  const int slots = subject.placement.ring_buffer();
-  const auto at = subject.placement.stage_at();
+void check_ring(const CheckedDirective& checked) {
+  const int slots = checked.placement.ring_buffer();
+  const auto at = checked.placement.stage_at();
   if (slots <= 1 || !at) return;
-  for (const LoopNest* nest : subject.check.nests_of(subject.placement.name)) {
+  for (const LoopNest* nest : checked.check.nests_of(checked.placement.name)) {
     const std::size_t position = nest->position(*at);
     if (nest->consistent && position < nest->block_loops)
-      subject.error(*at + " is spread over blocks, so each block copies one tile and " + std::to_string(slots) +
+      checked.error(*at + " is spread over blocks, so each block copies one tile and " + std::to_string(slots) +
                         " slots would have no effect",
                     {"leave it out"});
   }
 }
 
-void check_vectorize(const Subject& subject) {
-  const std::int64_t elements = subject.placement.vectorize().value_or(1);
-  const Input* input = subject.check.algorithm.find_input(subject.placement.name);
+void check_vectorize(const CheckedDirective& checked) {
+  const std::int64_t elements = checked.placement.vectorize().value_or(1);
+  const Input* input = checked.check.algorithm.find_input(checked.placement.name);
   if (input == nullptr) return;
   // Without a type named or requested, the narrowest floating type sets the limit.
-  const ScalarType type = input->dtype.value_or(subject.check.input_type.value_or(ScalarType::f16));
+  const ScalarType type = input->dtype.value_or(checked.check.input_type.value_or(ScalarType::f16));
   const std::int64_t bytes = elements * size_in_bytes(type);
   if (bytes <= kWidestLoad) return;
-  subject.error(std::to_string(elements) + " elements of " + std::string(name_of(type)) + " are " +
+  checked.error(std::to_string(elements) + " elements of " + std::string(name_of(type)) + " are " +
                     std::to_string(bytes) + " bytes, one load moves at most " + std::to_string(kWidestLoad),
                 {"vectorize: " + std::to_string(kWidestLoad / size_in_bytes(type))});
 }
@@ -101,48 +98,48 @@ std::vector<std::string> contracted_axes(const LegalityCheck& check, const std::
   return axes;
 }
 
-void check_unroll(const Subject& subject) {
-  const auto* factors = std::get_if<AxisNumbers>(&subject.directive.value);
+void check_unroll(const CheckedDirective& checked) {
+  const auto* factors = std::get_if<AxisNumbers>(&checked.directive.value);
   if (factors == nullptr) return;
-  const std::vector<std::string> axes = contracted_axes(subject.check, subject.placement.name);
+  const std::vector<std::string> axes = contracted_axes(checked.check, checked.placement.name);
   std::int64_t product = 1;
   for (const auto& [axis, factor] : *factors) {
     product = std::min<std::int64_t>(product * std::clamp<std::int64_t>(factor, 1, 64), kMostUnrolled + 1);
     if (axes.empty()) {
-      subject.error(subject.placement.name + " holds no product, it would have no effect", {"leave it out"});
+      checked.error(checked.placement.name + " holds no product, it would have no effect", {"leave it out"});
     } else if (!contains(axes, axis)) {
-      std::vector<std::string> notes = {"the product of " + subject.placement.name + " sums over " + join(axes)};
+      std::vector<std::string> notes = {"the product of " + checked.placement.name + " sums over " + join(axes)};
       suggest(notes, axis, axes);
-      subject.error(axis + " is not summed by the product, it would have no effect", notes);
+      checked.error(axis + " is not summed by the product, it would have no effect", notes);
     }
   }
   if (product > kMostUnrolled)
-    subject.error("more than " + std::to_string(kMostUnrolled) + " copies of the innermost loop's body");
+    checked.error("more than " + std::to_string(kMostUnrolled) + " copies of the innermost loop's body");
 }
 
-void check_align(const Subject& subject) {
-  const auto* multiples = std::get_if<AxisNumbers>(&subject.directive.value);
+void check_align(const CheckedDirective& checked) {
+  const auto* multiples = std::get_if<AxisNumbers>(&checked.directive.value);
   if (multiples == nullptr) return;
-  const std::string& name = subject.placement.name;
-  if (subject.placement.store_in().value_or(subject.role == NameRole::input ? Space::shared : Space::register_file) !=
+  const std::string& name = checked.placement.name;
+  if (checked.placement.store_in().value_or(checked.role == NameRole::input ? Space::shared : Space::register_file) !=
       Space::shared)
-    return subject.error(name + " does not live in shared memory, it would have no effect", {"store_in: shared"});
-  const std::vector<std::string> axes = subject.check.axes_of(name);
-  const std::vector<const LoopNest*> nests = subject.check.nests_of(name);
+    return checked.error(name + " does not live in shared memory, it would have no effect", {"store_in: shared"});
+  const std::vector<std::string> axes = checked.check.axes_of(name);
+  const std::vector<const LoopNest*> nests = checked.check.nests_of(name);
   for (const auto& [axis, multiple] : *multiples) {
     if (!contains(axes, axis)) {
       std::vector<std::string> notes = {"axes of " + name + " are " + join(axes)};
       suggest(notes, axis, axes);
-      subject.error(axis + " is no axis of " + name, notes);
+      checked.error(axis + " is no axis of " + name, notes);
       continue;
     }
     for (const LoopNest* nest : nests) {
       const auto tile = nest->placement->tile_of(axis);
       const bool step = !tile && contains(nest->axes, axis);
       if (step) {
-        subject.error("a tile holds one step of " + axis + ", it would have no effect", {"leave it out"});
+        checked.error("a tile holds one step of " + axis + ", it would have no effect", {"leave it out"});
       } else if (tile && multiple > 0 && *tile % multiple == 0) {
-        subject.error("tiles of " + axis + " are " + std::to_string(*tile) + ", a multiple of " +
+        checked.error("tiles of " + axis + " are " + std::to_string(*tile) + ", a multiple of " +
                           std::to_string(multiple) + " already: it would have no effect",
                       {"align_storage: {" + axis + ": " + std::to_string(*tile + 4) + "}"});
       }
@@ -159,22 +156,22 @@ void check_storage(LegalityCheck& check) {
         role == NameRole::row_value || (role == NameRole::row_output && !check.is_root(placement.name)))
       continue;
     for (const Directive& directive : placement.directives) {
-      const Subject subject{check, placement, directive, role};
+      const CheckedDirective checked{check, placement, directive, role};
       switch (directive.kind) {
         case DirectiveKind::store_in:
-          check_store_in(subject);
+          check_store_in(checked);
           break;
         case DirectiveKind::ring_buffer:
-          check_ring(subject);
+          check_ring(checked);
           break;
         case DirectiveKind::vectorize:
-          check_vectorize(subject);
+          check_vectorize(checked);
           break;
         case DirectiveKind::unroll:
-          check_unroll(subject);
+          check_unroll(checked);
           break;
         case DirectiveKind::align_storage:
-          check_align(subject);
+          check_align(checked);
           break;
         default:
           break;

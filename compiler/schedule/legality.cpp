@@ -2,12 +2,10 @@
 
 #include <algorithm>
 
+#include "compiler/support/contains.h"
+
 namespace astatide {
 namespace {
-
-bool contains(const std::vector<std::string>& words, const std::string& word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
 
 void add_reads(const Expr& e, const std::string& product_of, const Algorithm& algorithm, const std::string& needed_axis,
                std::vector<Operand>& operands) {

@@ -1,14 +1,11 @@
 #include <algorithm>
 
+#include "compiler/support/contains.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/tile/lower_passes.h"
 
 namespace astatide::tile {
 namespace {
-
-bool contains(const std::vector<std::string>& words, const std::string& word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
 
 bool mentions(const Expr& e, const std::string& name) { return free_variables(e).contains(name); }
 

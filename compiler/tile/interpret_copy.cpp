@@ -11,14 +11,14 @@ namespace astatide::tile {
 namespace {
 
 /// Elements of an operand, in the order of the tile dims that it was made for. Gathers and scatters.
-class Access {
+class ElementAccess {
  public:
-  virtual ~Access() = default;
+  virtual ~ElementAccess() = default;
   virtual void start() = 0;
   virtual double load(const ElementCounter& element) = 0;
 };
 
-class TileAccess : public Access {
+class TileAccess : public ElementAccess {
  public:
   TileAccess(const Machine& machine, std::size_t tile, const std::vector<Dim>& dims)
       : machine_(machine), tile_(tile), strides_(strides_along(dims, machine.tile(tile).mem->dims)) {}
@@ -34,7 +34,7 @@ class TileAccess : public Access {
   std::size_t base_ = 0;
 };
 
-class ViewAccess : public Access {
+class ViewAccess : public ElementAccess {
  public:
   ViewAccess(const Machine& machine, const View& view, const std::vector<Dim>& dims)
       : machine_(machine),
@@ -99,7 +99,7 @@ class ViewAccess : public Access {
   std::vector<Index> indices_;
 };
 
-class StripAccess : public Access {
+class StripAccess : public ElementAccess {
  public:
   StripAccess(const Machine& machine, const Strip& strip, const std::vector<Dim>& dims)
       : machine_(machine),
@@ -168,20 +168,24 @@ class StripAccess : public Access {
   std::size_t base_ = 0;
 };
 
-std::shared_ptr<Access> make_access(const Machine& machine, const Operand& operand, const std::vector<Dim>& dims) {
+std::shared_ptr<ElementAccess> make_access(const Machine& machine, const Operand& operand,
+                                           const std::vector<Dim>& dims) {
   return match(
       operand,
-      [&](const TileName& tile) -> std::shared_ptr<Access> {
+      [&](const TileName& tile) -> std::shared_ptr<ElementAccess> {
         return std::make_shared<TileAccess>(machine, machine.tile_of(tile), dims);
       },
-      [&](const View& view) -> std::shared_ptr<Access> { return std::make_shared<ViewAccess>(machine, view, dims); });
+      [&](const View& view) -> std::shared_ptr<ElementAccess> {
+        return std::make_shared<ViewAccess>(machine, view, dims);
+      });
 }
 
-std::shared_ptr<Access> make_access(const Machine& machine, const CopyOperand& operand, const std::vector<Dim>& dims) {
+std::shared_ptr<ElementAccess> make_access(const Machine& machine, const CopyOperand& operand,
+                                           const std::vector<Dim>& dims) {
   return match(
       operand, [&](const TileName& tile) { return make_access(machine, Operand(tile), dims); },
       [&](const View& view) { return make_access(machine, Operand(view), dims); },
-      [&](const Strip& strip) -> std::shared_ptr<Access> {
+      [&](const Strip& strip) -> std::shared_ptr<ElementAccess> {
         return std::make_shared<StripAccess>(machine, strip, dims);
       });
 }
@@ -195,7 +199,7 @@ bool same_axes(std::vector<Dim> a, std::vector<Dim> b) {
 
 /// A matrix operand of a product, copied out: rows are the elements of the axes that it shares with the result.
 struct Matrix {
-  std::shared_ptr<Access> access;
+  std::shared_ptr<ElementAccess> access;
   std::vector<Dim> dims;
   std::vector<std::size_t> strides;  // for each axis of the result
   std::size_t step = 0;              // along the contracted axis
@@ -263,7 +267,7 @@ Action Machine::compile_copy(const Copy& s) {
   const std::vector<Dim> dims = tiles_[tile_of(dst_tile ? *dst_tile : *src_tile)].mem->dims;
   if (dst_tile && src_tile && !same_axes(dims, tiles_[tile_of(*src_tile)].mem->dims))
     fail("the shapes of " + *dst_tile + " and " + *src_tile + " differ");
-  std::shared_ptr<Access> from = make_access(*this, s.src, dims);
+  std::shared_ptr<ElementAccess> from = make_access(*this, s.src, dims);
 
   if (const auto* view = std::get_if<View>(&s.dst)) {
     return [this, dims, from, to = std::make_shared<ViewAccess>(*this, *view, dims)] {

@@ -13,12 +13,6 @@ namespace {
 
 constexpr double kUnset = std::numeric_limits<double>::quiet_NaN();
 
-/// The first line of a statement, as printed.
-std::string head_of(const Stmt& stmt) {
-  const std::string text = print(stmt);
-  return text.substr(0, text.find('\n'));
-}
-
 }  // namespace
 
 double round_to(ScalarType type, double value) {

@@ -387,6 +387,8 @@ std::vector<Parameter> parameters_of(const Program& program, const Kernel& kerne
 std::string print(const Program& program);
 std::string print(const Kernel& kernel);
 std::string print(const Stmt& stmt, int indent = 0);
+/// The first line of a statement, as printed.
+std::string head_of(const Stmt& stmt);
 
 /// Checks the rules that the header states and verify_rules.h lists; throws InternalError naming the pass, the kernel
 /// and the statement.

@@ -1,15 +1,12 @@
 #include <algorithm>
 
+#include "compiler/support/contains.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/tile/lower_elements.h"
 #include "compiler/tile/lower_passes.h"
 
 namespace astatide::tile {
 namespace {
-
-bool contains(const std::vector<std::string>& words, const std::string& word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
 
 class CascadeLowering {
  public:

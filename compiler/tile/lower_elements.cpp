@@ -2,14 +2,11 @@
 
 #include <algorithm>
 
+#include "compiler/support/contains.h"
 #include "compiler/support/diagnostic.h"
 
 namespace astatide::tile {
 namespace {
-
-bool contains(const std::vector<std::string>& words, const std::string& word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
 
 void append_new(std::vector<Expr>& out, const std::vector<Expr>& more) {
   for (const Expr& e : more)

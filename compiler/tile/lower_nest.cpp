@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/support/contains.h"
 #include "compiler/support/diagnostic.h"
 
 namespace astatide::tile {
@@ -17,10 +18,6 @@ std::set<std::string> names_that_tiles_avoid(const Algorithm& algorithm,
   names.insert(algorithm.outputs.begin(), algorithm.outputs.end());
   for (const auto& [axis, extent] : axis_extents) names.insert(axis);
   return names;
-}
-
-bool contains(const std::vector<std::string>& words, const std::string& word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
 }
 
 }  // namespace

@@ -1,14 +1,11 @@
 #include <algorithm>
 
+#include "compiler/support/contains.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/tile/lower_elements.h"
 
 namespace astatide::tile {
 namespace {
-
-bool contains(const std::vector<std::string>& words, const std::string& word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
 
 /// new(old) = old * factor, or old itself: a share of a sum is moved like the whole.
 bool is_scaling(const Expr& move, const std::string& slot) {

@@ -234,6 +234,11 @@ std::string print(const Stmt& stmt, int indent) {
   return out;
 }
 
+std::string head_of(const Stmt& stmt) {
+  const std::string text = print(stmt);
+  return text.substr(0, text.find('\n'));
+}
+
 std::string print(const Kernel& kernel) {
   std::string out = "kernel " + kernel.name + " tiles(" +
                     join(kernel.tiles, ", ", [](const TileAxis& a) { return a.var + ": " + print_index(a.count); }) +

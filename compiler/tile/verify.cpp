@@ -37,11 +37,6 @@ void Verified::fail(const Stmt* stmt, const std::string& message) const {
                       ": " + message);
 }
 
-std::string head_of(const Stmt& stmt) {
-  const std::string text = print(stmt);
-  return text.substr(0, text.find('\n'));
-}
-
 void verify(const Program& program, std::string_view after_pass) {
   std::deque<AccessTable> accesses;
   std::vector<Verified> kernels;

@@ -90,7 +90,4 @@ void verify_memory_plan(const Verified& v);
 /// The names of the pass table, in order, "lower" first.
 const std::vector<std::string_view>& verified_passes();
 
-/// The first line of a statement, as printed.
-std::string head_of(const Stmt& stmt);
-
 }  // namespace astatide::tile

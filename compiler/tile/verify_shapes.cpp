@@ -2,6 +2,7 @@
 #include <set>
 
 #include "compiler/rewrite/recurrence.h"
+#include "compiler/support/contains.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/match.h"
 #include "compiler/tile/verify_rules.h"
@@ -13,10 +14,6 @@ std::string print_dims(const std::vector<Dim>& dims) {
   std::string out;
   for (const Dim& dim : dims) out += (out.empty() ? "" : ", ") + dim.axis + ": " + std::to_string(dim.extent);
   return "[" + out + "]";
-}
-
-bool contains(const std::vector<Dim>& dims, const Dim& dim) {
-  return std::find(dims.begin(), dims.end(), dim) != dims.end();
 }
 
 bool is_within(const std::vector<Dim>& inner, const std::vector<Dim>& outer) {
