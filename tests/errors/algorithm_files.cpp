@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <sstream>
 
 #include "compiler/algorithm/algorithm.h"
 #include "tests/support/paths.h"
@@ -12,14 +11,7 @@
 namespace astatide::testing {
 namespace {
 
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  std::stringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
-
-std::string refusal(const std::string& text, const std::string& file) {
+std::string file_refusal(const std::string& text, const std::string& file) {
   try {
     parse_algorithm(text, file);
   } catch (const UserError& error) {
@@ -39,14 +31,14 @@ TEST_CASE("Every wrong algorithm file is refused with the place and what to try"
   for (const std::filesystem::path& file : files) {
     std::filesystem::path expected = file;
     expected.replace_extension(".expected");
-    const std::string message = refusal(read_file(file), file.filename().string());
+    const std::string message = file_refusal(text_of(file), file.filename().string());
     if (update && std::string(update) == "1") {
       std::ofstream(expected, std::ios::binary) << message;
       continue;
     }
     INFO(file);
     REQUIRE(std::filesystem::exists(expected));
-    CHECK(message == read_file(expected));
+    CHECK(message == text_of(expected));
     CHECK(message != "accepted\n");
   }
 }

@@ -8,7 +8,7 @@
 namespace astatide {
 namespace {
 
-std::string refusal(const std::string& definitions, const std::string& schedule) {
+std::string lower_refusal(const std::string& definitions, const std::string& schedule) {
   const Algorithm algorithm =
       parse_algorithm("algorithm: a\nextents: [R, N, D, E]\ninputs: {Q: [R, D], K: [N, D], V: [N, E]}\ndefine:\n" +
                           definitions + "outputs: [O]\nsizes: {R: 9, N: 20, D: 3, E: 4}\n",
@@ -36,7 +36,7 @@ const std::string kOnline =
 
 TEST_CASE("a factor that is no element of an input is refused with its place") {
   const std::string schedule = kOnline + "V: {stage_at: j.o, store_in: shared}\n";
-  CHECK(refusal(std::string(kScores) + "  - O[i,e] = sum(j, exp(S[i,j]) * exp(V[j,e]))\n", schedule) ==
+  CHECK(lower_refusal(std::string(kScores) + "  - O[i,e] = sum(j, exp(S[i,j]) * exp(V[j,e]))\n", schedule) ==
         "a.yaml:6:14: error: slot O_acc: contribution does not factor into a tile over j and a (j,e) tile\n"
         "      - O[i,e] = sum(j, exp(S[i,j]) * exp(V[j,e]))\n"
         "                 ^\n"
@@ -48,15 +48,16 @@ TEST_CASE("an element that varies with an axis beyond the rows is refused with i
       "target: sm_80\nO: {tile: {e: 4, j: 8}, gpu_blocks: [e.o], reorder: [e.o, j.o], threads: [4, 8]}\n"
       "S: {compute_at: j.o, store_in: shared}\n" +
       kOperands;
-  CHECK(refusal(std::string(kScores) + "  - O[i,e] = sum(j, S[i,j] * V[j,e] * V[j,e])\n", schedule)
+  CHECK(lower_refusal(std::string(kScores) + "  - O[i,e] = sum(j, S[i,j] * V[j,e] * V[j,e])\n", schedule)
             .starts_with("a.yaml:5:14: error: S varies with i, which is no row of what reduces it over j"));
 }
 
 TEST_CASE("references that move with references are refused by name") {
-  const std::string text = refusal(std::string(kScores) +
-                                       "  - P[i,j] = softmax(j, S[i,j])\n  - T[i] = sum(j, P[i,j] * S[i,j])\n"
-                                       "  - O[i,e] = sum(j, P[i,j] * (S[i,j] - T[i]) * (S[i,j] - T[i]) * V[j,e])\n",
-                                   kOnline + "V: {stage_at: j.o, store_in: shared}\n");
+  const std::string text =
+      lower_refusal(std::string(kScores) +
+                        "  - P[i,j] = softmax(j, S[i,j])\n  - T[i] = sum(j, P[i,j] * S[i,j])\n"
+                        "  - O[i,e] = sum(j, P[i,j] * (S[i,j] - T[i]) * (S[i,j] - T[i]) * V[j,e])\n",
+                    kOnline + "V: {stage_at: j.o, store_in: shared}\n");
   CHECK(text.find("one level of references can be lowered, not two") != std::string::npos);
 }
 

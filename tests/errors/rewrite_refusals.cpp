@@ -7,7 +7,7 @@ using namespace astatide;
 namespace {
 
 /// Everything that an algorithm over s[i,j], r[i,j] and v[j,e] is refused with.
-std::string refusal(const std::string& define, const std::string& outputs, const DeriveOptions& options = {}) {
+std::string rewrite_refusal(const std::string& define, const std::string& outputs, const DeriveOptions& options = {}) {
   const auto uses = [&](const std::string& word) { return define.find(word) != std::string::npos; };
   std::string inputs;
   const auto input = [&](const std::string& text) { inputs += (inputs.empty() ? "" : ", ") + text; };
@@ -30,9 +30,9 @@ std::string refusal(const std::string& define, const std::string& outputs, const
 }  // namespace
 
 TEST_CASE("a sigmoid of a score minus a maximum has no streaming form") {
-  CHECK(refusal("  - m[i] = max(j, s[i,j])\n"
-                "  - o[i,e] = sum(j, sigmoid(s[i,j] - m[i]) * v[j,e])\n",
-                "o") ==
+  CHECK(rewrite_refusal("  - m[i] = max(j, s[i,j])\n"
+                        "  - o[i,e] = sum(j, sigmoid(s[i,j] - m[i]) * v[j,e])\n",
+                        "o") ==
         "refused.yaml:6:14: error: stage 'o': no streaming form: sub-expression sigmoid(s[i,j] - m) depends on the "
         "reduction axis through 's' and on reduction 'm', and does not split into a sum of products g(x)*h(r) "
         "(separation "
@@ -43,7 +43,7 @@ TEST_CASE("a sigmoid of a score minus a maximum has no streaming form") {
 }
 
 TEST_CASE("softmax of scores that are normalised over the reduced axis has no streaming form") {
-  const std::string text = refusal(
+  const std::string text = rewrite_refusal(
       "  - q[i] = sum(j, s[i,j] * s[i,j])\n"
       "  - l[i] = sum(j, exp(s[i,j] / sqrt(q[i])))\n",
       "l");
@@ -53,7 +53,7 @@ TEST_CASE("softmax of scores that are normalised over the reduced axis has no st
 }
 
 TEST_CASE("a mean absolute deviation has no streaming form") {
-  const std::string text = refusal(
+  const std::string text = rewrite_refusal(
       "  - n[i] = sum(j, 1)\n"
       "  - mu[i] = sum(j, s[i,j]) / n[i]\n"
       "  - d[i] = sum(j, abs(s[i,j] - mu[i]))\n",
@@ -65,9 +65,9 @@ TEST_CASE("a mean absolute deviation has no streaming form") {
 
 TEST_CASE("a maximum of a product with a factor of unknown sign is refused") {
   CHECK_THAT(
-      refusal("  - q[i] = sum(j, s[i,j])\n"
-              "  - w[i] = max(j, s[i,j] * q[i])\n",
-              "w"),
+      rewrite_refusal("  - q[i] = sum(j, s[i,j])\n"
+                      "  - w[i] = max(j, s[i,j] * q[i])\n",
+                      "w"),
       Catch::StartsWith("refused.yaml:6:12: error: stage 'w': max of a(x)*h(r) distributes only if h > 0, and q is "
                         "not known to be positive"));
 }
@@ -75,24 +75,24 @@ TEST_CASE("a maximum of a product with a factor of unknown sign is refused") {
 TEST_CASE("a stage with more sums than the limit is refused with both numbers") {
   DeriveOptions options;
   options.max_slots = 2;
-  CHECK_THAT(refusal("  - l[i] = sum(j, s[i,j])\n"
-                     "  - t[i] = sum(j, s[i,j] * s[i,j] + r[i,j] * l[i] + s[i,j] * r[i,j] / l[i])\n",
-                     "t", options),
+  CHECK_THAT(rewrite_refusal("  - l[i] = sum(j, s[i,j])\n"
+                             "  - t[i] = sum(j, s[i,j] * s[i,j] + r[i,j] * l[i] + s[i,j] * r[i,j] / l[i])\n",
+                             "t", options),
              Catch::StartsWith("refused.yaml:6:12: error: stage 't': needs 3 carried sums, more than the limit 2"));
 }
 
 TEST_CASE("an output along the reduction axis is refused") {
   CHECK_THAT(
-      refusal("  - P[i,j] = softmax(j, s[i,j])\n", "P"),
+      rewrite_refusal("  - P[i,j] = softmax(j, s[i,j])\n", "P"),
       Catch::StartsWith("refused.yaml:5:5: error: output 'P' varies along the reduction axis through 's'; it cannot be "
                         "produced by a streaming pass (write it with a second pass from the saved LSE)"));
 }
 
 TEST_CASE("an indicator against anything but a maximum of the same expression is refused") {
   CHECK_THAT(
-      refusal("  - m[i] = max(j, s[i,j])\n"
-              "  - h[i] = sum(j, select(r[i,j] == m[i], 1, 0))\n",
-              "h"),
+      rewrite_refusal("  - m[i] = max(j, s[i,j])\n"
+                      "  - h[i] = sum(j, select(r[i,j] == m[i], 1, 0))\n",
+                      "h"),
       Catch::StartsWith("refused.yaml:6:12: error: stage 'h': indicator select(r[i,j] == m, 1, 0) is only supported "
                         "against a max or min reduction of the same expression"));
 }
@@ -119,16 +119,16 @@ TEST_CASE("a stage that reads a later one is refused") {
 }
 
 TEST_CASE("stages over different axes are refused with both axes") {
-  CHECK_THAT(refusal("  - m[i] = max(k, s[i,k])\n"
-                     "  - l[i] = sum(j, exp(s[i,j] - m[i]))\n",
-                     "l"),
+  CHECK_THAT(rewrite_refusal("  - m[i] = max(k, s[i,k])\n"
+                             "  - l[i] = sum(j, exp(s[i,j] - m[i]))\n",
+                             "l"),
              Catch::StartsWith(
                  "refused.yaml:6:12: error: stage 'l' reduces over j but reads 'm', which reduces over k; stages "
                  "of one cascade must share the axis"));
   CHECK_THAT(
-      refusal("  - m[i] = max(j, s[i,j])\n"
-              "  - l[i] = max(k, r[i,k])\n",
-              "l, m"),
+      rewrite_refusal("  - m[i] = max(j, s[i,j])\n"
+                      "  - l[i] = max(k, r[i,k])\n",
+                      "l, m"),
       Catch::StartsWith("refused.yaml:6:12: error: the outputs need reductions over j (in 'm') and over k (in 'l'); "
                         "stages of one cascade must share the axis"));
 }
@@ -151,7 +151,7 @@ TEST_CASE("an element that is no product of tiles is refused") {
 
 TEST_CASE("an algorithm without a reduction is refused") {
   CHECK_THAT(
-      refusal("  - o[i,j] = s[i,j] + 1\n", "o"),
+      rewrite_refusal("  - o[i,j] = s[i,j] + 1\n", "o"),
       Catch::StartsWith("refused.yaml:5:5: error: no output reduces over an axis, so there is nothing to stream over"));
 }
 

@@ -1,10 +1,10 @@
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <limits>
 #include <random>
 
 #include "compiler/tile/interpret.h"
 #include "tests/support/cpu_runner.h"
+#include "tests/support/infinity.h"
 #include "tests/support/tile_statements.h"
 
 // Random tile programs over small integers, whose sums and products are exact in f32: what the code for a host computes
@@ -15,8 +15,6 @@ using namespace astatide::testing;
 using namespace astatide::testing::statements;
 
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 class RandomTiles {
  public:

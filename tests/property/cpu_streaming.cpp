@@ -1,17 +1,15 @@
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <limits>
 #include <random>
 
 #include "tests/support/cpu_runner.h"
+#include "tests/support/infinity.h"
 #include "tests/support/streaming_program.h"
 
 using namespace astatide;
 using namespace astatide::testing;
 
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Shape {
   std::int64_t B, H, Sq, Sk;
@@ -36,14 +34,14 @@ Inputs dense_inputs(const StreamingSizes& sizes, const Shape& s, unsigned seed) 
   return {make(s.Sq, sizes.head_dim, 1), make(s.Sk, sizes.head_dim, 2), make(s.Sk, sizes.value_dim, 3)};
 }
 
-struct Outputs {
+struct Computed {
   HostArray O, L;
 };
 
-Outputs run(CpuProgram& program, const StreamingSizes& sizes, const Shape& s, Inputs& in,
-            runtime::CpuWorkers& workers) {
-  Outputs out{HostArray::poisoned(sizes.type, {s.B, s.H, s.Sq, sizes.value_dim}),
-              HostArray::poisoned(ScalarType::f32, {s.B, s.H, s.Sq})};
+Computed run(CpuProgram& program, const StreamingSizes& sizes, const Shape& s, Inputs& in,
+             runtime::CpuWorkers& workers) {
+  Computed out{HostArray::poisoned(sizes.type, {s.B, s.H, s.Sq, sizes.value_dim}),
+               HostArray::poisoned(ScalarType::f32, {s.B, s.H, s.Sq})};
   const auto c = static_cast<float>(std::log2(std::exp(1.0)) / std::sqrt(sizes.head_dim));
   program.run({{"Q", &in.Q}, {"K", &in.K}, {"V", &in.V}, {"O", &out.O}, {"L", &out.L}},
               {{"B", s.B}, {"H", s.H}, {"Sq", s.Sq}, {"Sk", s.Sk}}, {{"c", c}}, workers);
@@ -51,7 +49,7 @@ Outputs run(CpuProgram& program, const StreamingSizes& sizes, const Shape& s, In
 }
 
 // Straight from the formula, in double precision; the first output that is too far off, or empty.
-std::string first_difference(const StreamingSizes& sizes, const Shape& s, const Inputs& in, const Outputs& out) {
+std::string first_difference(const StreamingSizes& sizes, const Shape& s, const Inputs& in, const Computed& out) {
   const double limit = sizes.type == ScalarType::f32 ? 1e-5 : sizes.type == ScalarType::f16 ? 2e-3 : 1.6e-2;
   const double scale = 1 / std::sqrt(sizes.head_dim);
   const std::vector<double> Q = in.Q.values(), K = in.K.values(), V = in.V.values();
@@ -116,7 +114,7 @@ TEST_CASE("One pass and three kernels agree with the formula, for ragged, tiny a
                       << (one_pass ? ", one pass" : ", three kernels") << ": B " << s.B << " H " << s.H << " Sq "
                       << s.Sq << " Sk " << s.Sk << ", seed 11");
         Inputs in = dense_inputs(sizes, s, 11);
-        const Outputs out = run(program, sizes, s, in, workers);
+        const Computed out = run(program, sizes, s, in, workers);
         CHECK(first_difference(sizes, s, in, out) == "");
       }
     }
@@ -143,10 +141,10 @@ TEST_CASE("The number of threads does not change a bit") {
   CpuProgram program(streaming_program(sizes), cpu::detect_host());
   Inputs in = dense_inputs(sizes, s, 23);
   runtime::CpuWorkers one(1);
-  const Outputs expected = run(program, sizes, s, in, one);
+  const Computed expected = run(program, sizes, s, in, one);
   for (int threads : {2, 3, 7}) {
     runtime::CpuWorkers workers(threads);
-    const Outputs out = run(program, sizes, s, in, workers);
+    const Computed out = run(program, sizes, s, in, workers);
     CHECK(out.O.bytes == expected.O.bytes);
     CHECK(out.L.bytes == expected.L.bytes);
   }
@@ -159,7 +157,7 @@ TEST_CASE("Strides do not change a bit: slices of one packed tensor, broadcast h
     const StreamingSizes sizes{16, 32, 40, 40, type, false};
     CpuProgram program(streaming_program(sizes), cpu::detect_host());
     Inputs dense = dense_inputs(sizes, s, 31);
-    const Outputs expected = run(program, sizes, s, dense, workers);
+    const Computed expected = run(program, sizes, s, dense, workers);
     const std::int64_t D = sizes.head_dim;
     const auto restrided = [&](const std::vector<std::int64_t>& strides) {
       const auto again = [&](const HostArray& array) {
@@ -192,7 +190,7 @@ TEST_CASE("One visible key gives its value, however large the score") {
   Inputs in = dense_inputs(sizes, s, 2);
   in.Q = HostArray::of(sizes.type, in.Q.shape, std::vector<double>(4 * 128, 64));
   in.K = HostArray::of(sizes.type, in.K.shape, std::vector<double>(4 * 128, -64));
-  const Outputs out = run(program, sizes, s, in, workers);
+  const Computed out = run(program, sizes, s, in, workers);
   CHECK(out.O.bytes == in.V.bytes);
   CHECK(out.L.get({0, 0, 0}) == Approx(-46340.950).margin(0.01));
 }

@@ -10,7 +10,7 @@
 namespace astatide {
 namespace {
 
-constexpr std::uint64_t kSeeds = 400;
+constexpr std::uint64_t kMutations = 400;
 
 class Mutator {
  public:
@@ -95,7 +95,7 @@ class Mutator {
 TEST_CASE("any change of a schedule is found legal, or is refused as the user's error with something to say") {
   int legal = 0;
   int refused = 0;
-  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+  for (std::uint64_t seed = 0; seed < kMutations; ++seed) {
     Mutator mutator(seed);
     const Algorithm algorithm = testing::example_algorithm(
         mutator.any_of<std::string>({"attention", "causal_gqa", "sigmoid_attention", "entropy"}));

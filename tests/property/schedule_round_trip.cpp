@@ -265,10 +265,10 @@ class CppReader {
   std::size_t at_ = 0;
 };
 
-constexpr std::uint64_t kSeeds = 500;
+constexpr std::uint64_t kRandomSchedules = 500;
 
 TEST_CASE("a schedule printed as YAML is read as an equal one, whose text is the same") {
-  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+  for (std::uint64_t seed = 0; seed < kRandomSchedules; ++seed) {
     const Schedule schedule = RandomSchedule(seed).make();
     const std::string text = print_schedule(schedule);
     INFO("seed " << seed << "\n" << text);
@@ -279,7 +279,7 @@ TEST_CASE("a schedule printed as YAML is read as an equal one, whose text is the
 }
 
 TEST_CASE("a schedule printed as C++ builds an equal one, of the same name") {
-  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+  for (std::uint64_t seed = 0; seed < kRandomSchedules; ++seed) {
     const Schedule schedule = RandomSchedule(seed).make();
     const std::string text = print_schedule_as_cpp(schedule);
     INFO("seed " << seed << "\n" << text);

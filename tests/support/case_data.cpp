@@ -1,9 +1,7 @@
 #include "tests/support/case_data.h"
 
-#include <fstream>
 #include <numeric>
 #include <random>
-#include <sstream>
 #include <stdexcept>
 
 #include "tests/support/paths.h"
@@ -12,11 +10,7 @@ namespace astatide::testing {
 
 Algorithm example_algorithm(std::string_view name) {
   const std::string file = "examples/" + std::string(name) + ".yaml";
-  std::ifstream stream(source_path(file));
-  if (!stream) throw std::runtime_error("no file " + file);
-  std::stringstream text;
-  text << stream.rdbuf();
-  return parse_algorithm(text.str(), file);
+  return parse_algorithm(text_of(source_path(file)), file);
 }
 
 DoubleTensor make_tensor(const std::vector<std::int64_t>& shape,

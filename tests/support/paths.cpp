@@ -1,12 +1,23 @@
 #include "tests/support/paths.h"
 
 #include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
 
 namespace astatide::testing {
 
 std::filesystem::path source_path(std::string_view relative) {
   const char* root = std::getenv("ASTATIDE_ROOT");
   return std::filesystem::path(root ? root : ASTATIDE_SOURCE_DIR) / relative;
+}
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("no file " + path.string());
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
 }
 
 std::filesystem::path program_path() {

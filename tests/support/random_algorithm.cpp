@@ -18,7 +18,7 @@ constexpr std::array<const char*, kExtents> kReductionAxes{"r", "s", "t"};
 
 std::string extent_name(int i) { return "E" + std::to_string(i); }
 
-struct Tensor {
+struct RandomTensor {
   std::string name;
   std::vector<int> extents;
 };
@@ -84,8 +84,8 @@ class Generator {
     return e;
   }
 
-  Expr read_of(const std::vector<Tensor>& tensors) {
-    const Tensor& tensor = tensors[static_cast<std::size_t>(below(static_cast<int>(tensors.size())))];
+  Expr read_of(const std::vector<RandomTensor>& tensors) {
+    const RandomTensor& tensor = tensors[static_cast<std::size_t>(below(static_cast<int>(tensors.size())))];
     std::vector<Expr> indices;
     for (const int extent : tensor.extents) indices.push_back(index(extent));
     const Expr element = read(tensor.name, indices);
@@ -262,8 +262,8 @@ class Generator {
     if (names.contains("scale"))
       algorithm_.scalars.push_back({"scale", call(Op::div, {Expr(1), call(Op::sqrt, {variable("E1")})}), {}});
     if (names.contains("cap")) algorithm_.scalars.push_back({"cap", std::nullopt, {}});
-    const auto declare = [&](const std::vector<Tensor>& of_kind, std::optional<ScalarType> dtype) {
-      for (const Tensor& tensor : of_kind) {
+    const auto declare = [&](const std::vector<RandomTensor>& of_kind, std::optional<ScalarType> dtype) {
+      for (const RandomTensor& tensor : of_kind) {
         if (!tensors.contains(tensor.name) || tensor.name[0] == 'F') continue;
         std::vector<Expr> dims;
         for (const int extent : tensor.extents) dims.push_back(variable(extent_name(extent)));
@@ -294,9 +294,9 @@ class Generator {
 
   std::mt19937 random_;
   Algorithm algorithm_;
-  std::vector<Tensor> reals_;
-  std::vector<Tensor> integers_;
-  std::vector<Tensor> booleans_;
+  std::vector<RandomTensor> reals_;
+  std::vector<RandomTensor> integers_;
+  std::vector<RandomTensor> booleans_;
   std::vector<std::string> axes_;
   int no_reductions_ = 0;
   int in_index_ = 0;

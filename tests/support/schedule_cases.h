@@ -1,31 +1,18 @@
 // What the tests of schedules share.
 #pragma once
 
-#include <fstream>
 #include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "compiler/schedule/schedule.h"
+#include "tests/support/case_data.h"
 #include "tests/support/paths.h"
 
 namespace astatide::testing {
 
-inline std::string text_of(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 inline std::string shipped_schedule(const std::string& name) {
   return text_of(source_path("schedules/" + name + ".yaml"));
-}
-
-/// examples/NAME.yaml.
-inline Algorithm example_algorithm(const std::string& name) {
-  return parse_algorithm(text_of(source_path("examples/" + name + ".yaml")), name + ".yaml");
 }
 
 inline std::vector<std::string> shipped_schedule_names() {

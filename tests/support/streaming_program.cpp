@@ -1,8 +1,8 @@
 #include "tests/support/streaming_program.h"
 
 #include <cmath>
-#include <limits>
 
+#include "tests/support/infinity.h"
 #include "tests/support/tile_statements.h"
 
 namespace astatide::testing {
@@ -11,8 +11,6 @@ namespace {
 using namespace tile;        // NOLINT: only in this file
 using namespace statements;  // NOLINT
 using astatide::variable;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 class Build {
  public:

@@ -160,4 +160,9 @@ inline Program one_kernel(std::vector<Mem> mems, Block body) {
   return program;
 }
 
+// The smallest program: X to a tile of registers, and that to Y.
+inline const Mem kTile = in_registers("t", {{"i", 4}});
+inline const Stmt kLoad = copy("t", view("X[i]", {at("i", 0)}));
+inline const Stmt kStore = copy(view("Y[i]", {at("i", 0)}), "t");
+
 }  // namespace astatide::tile::build

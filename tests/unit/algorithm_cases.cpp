@@ -2,14 +2,12 @@
 // compares a kernel with the oracle.
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <limits>
 
 #include "tests/support/case_data.h"
+#include "tests/support/infinity.h"
 
 namespace astatide::testing {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// The same value in every channel of a row of O.
 double row(const std::map<std::string, DoubleTensor>& outputs, const std::vector<std::int64_t>& position) {

@@ -1,22 +1,20 @@
 // The evaluator against the meaning of algorithms, written down once more as a walk over the tree of each element.
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <stdexcept>
 
 #include "compiler/algorithm/evaluate.h"
 #include "compiler/support/match.h"
 #include "tests/support/case_data.h"
+#include "tests/support/infinity.h"
 #include "tests/support/random_algorithm.h"
 
 namespace astatide::testing {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 /// An element, or nothing where it is absent.
-using Element = std::optional<double>;
+using MaybeNumber = std::optional<double>;
 
 class Walker {
  public:
@@ -34,10 +32,10 @@ class Walker {
     for (const Func& func : algorithm_.define) {
       std::vector<std::int64_t> shape;
       for (const std::string& axis : func.indices) shape.push_back(lengths_.at(axis));
-      std::vector<Element> elements;
+      std::vector<MaybeNumber> elements;
       DoubleTensor values = make_tensor(shape, [&](const std::vector<std::int64_t>& at) {
         for (std::size_t k = 0; k < at.size(); ++k) names_[func.indices[k]] = static_cast<double>(at[k]);
-        const Element predicate = func.where_predicate ? walk(*func.where_predicate) : Element(1);
+        const MaybeNumber predicate = func.where_predicate ? walk(*func.where_predicate) : MaybeNumber(1);
         elements.push_back(predicate && *predicate != 0 ? walk(func.value) : std::nullopt);
         return elements.back().value_or(0);
       });
@@ -51,33 +49,33 @@ class Walker {
  private:
   struct Defined {
     std::vector<std::int64_t> shape;
-    std::vector<Element> elements;
+    std::vector<MaybeNumber> elements;
   };
 
-  Element walk(const Expr& e) {
+  MaybeNumber walk(const Expr& e) {
     return match(
-        e.node(), [](const Number& n) { return Element(n.value); },
-        [](const Integer& i) { return Element(static_cast<double>(i.value)); },
-        [&](const Variable& v) { return Element(names_.at(v.name)); }, [&](const Call& c) { return walk_call(c); },
+        e.node(), [](const Number& n) { return MaybeNumber(n.value); },
+        [](const Integer& i) { return MaybeNumber(static_cast<double>(i.value)); },
+        [&](const Variable& v) { return MaybeNumber(names_.at(v.name)); }, [&](const Call& c) { return walk_call(c); },
         [&](const Read& r) { return walk_read(r); }, [&](const Reduce& r) { return walk_reduce(r); });
   }
 
-  Element walk_call(const Call& c) {
-    const Element first = walk(c.args[0]);
+  MaybeNumber walk_call(const Call& c) {
+    const MaybeNumber first = walk(c.args[0]);
     if (!first) return std::nullopt;
     if (c.op == Op::select) return walk(c.args[*first != 0 ? 1 : 2]);
     if (c.op == Op::logical_and && *first == 0) return 0.0;
     if (c.op == Op::logical_or && *first != 0) return 1.0;
     double args[3] = {*first, 0, 0};
     for (std::size_t k = 1; k < c.args.size(); ++k) {
-      const Element next = walk(c.args[k]);
+      const MaybeNumber next = walk(c.args[k]);
       if (!next) return std::nullopt;
       args[k] = *next;
     }
     return apply(c.op, args);
   }
 
-  Element walk_read(const Read& r) {
+  MaybeNumber walk_read(const Read& r) {
     std::vector<std::int64_t> at;
     for (const Expr& index : r.indices) at.push_back(std::llround(walk(index).value()));
     if (const auto input = arguments_.inputs.find(r.tensor); input != arguments_.inputs.end())
@@ -91,13 +89,13 @@ class Walker {
     return defined.elements[static_cast<std::size_t>(offset)];
   }
 
-  Element walk_reduce(const Reduce& r) {
+  MaybeNumber walk_reduce(const Reduce& r) {
     const bool keeps = r.op == Reduction::softmax;
     const double outside = names_.contains(r.axis) ? names_.at(r.axis) : 0;
     std::vector<double> row;
     for (std::int64_t at = 0; at < lengths_.at(r.axis); ++at) {
       names_[r.axis] = static_cast<double>(at);
-      if (const Element x = walk(r.body.front())) row.push_back(*x);
+      if (const MaybeNumber x = walk(r.body.front())) row.push_back(*x);
     }
     names_[r.axis] = outside;
     double sum = 0;
@@ -117,7 +115,7 @@ class Walker {
     double total = 0;
     for (const double x : row) total += std::exp(x - reference);
     if (!keeps) return reference + std::log(total);
-    const Element own = walk(r.body.front());
+    const MaybeNumber own = walk(r.body.front());
     if (!own) return std::nullopt;
     return total == 0 ? 0 : std::exp(*own - reference) / total;
   }

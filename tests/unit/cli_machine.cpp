@@ -17,7 +17,7 @@ using nlohmann::json;
 
 namespace {
 
-using Environment = std::map<std::string, std::string>;
+using Variables = std::map<std::string, std::string>;
 
 const std::vector<std::string>& cpu_run() {
   static const std::vector<std::string> words = {
@@ -28,7 +28,7 @@ const std::vector<std::string>& cpu_run() {
 }
 
 /// No driver, no NVRTC.
-Environment bare_machine(const TemporaryFolder& folder) {
+Variables bare_machine(const TemporaryFolder& folder) {
   const std::string nowhere = (folder / "nowhere").string();
   return {
       {"ASTATIDE_CACHE_DIR", (folder / "cache").string()}, {"ASTATIDE_LIBCUDA", nowhere}, {"ASTATIDE_NVRTC", nowhere}};
@@ -46,7 +46,7 @@ std::size_t count_entries(const std::filesystem::path& cache) {
 TEST_CASE("L10: without driver and NVRTC the CPU runs, and every stage of the compiler prints") {
   // tile-ai/tilelang#256: a CPU run asked for the GPU's stream.
   const TemporaryFolder folder;
-  const Environment bare = bare_machine(folder);
+  const Variables bare = bare_machine(folder);
   const ProgramResult run = run_astatide(cpu_run(), bare);
   INFO(run.out << run.err);
   CHECK(run.code == 0);
@@ -63,7 +63,7 @@ TEST_CASE("L10: without driver and NVRTC the CPU runs, and every stage of the co
 
 TEST_CASE("L10: a GPU that is asked for and missing is one clear error") {
   const TemporaryFolder folder;
-  const Environment bare = bare_machine(folder);
+  const Variables bare = bare_machine(folder);
   const ProgramResult run = run_astatide({"run", "attention", "--device", "cuda"}, bare);
   CHECK(run.code == 3);
   CHECK(run.out.empty());
@@ -95,10 +95,10 @@ TEST_CASE("L11: half-precision kernels compile with NVRTC alone, wherever CUDA_H
   }
   const TemporaryFolder folder;
   // NVRTC is found as it was found here; there is no toolkit with headers.
-  const Environment environment = {{"ASTATIDE_CACHE_DIR", (folder / "cache").string()},
-                                   {"ASTATIDE_NVRTC", library},
-                                   {"CUDA_HOME", (folder / "nothing").string()},
-                                   {"CUDA_PATH", (folder / "nothing").string()}};
+  const Variables environment = {{"ASTATIDE_CACHE_DIR", (folder / "cache").string()},
+                                 {"ASTATIDE_NVRTC", library},
+                                 {"CUDA_HOME", (folder / "nothing").string()},
+                                 {"CUDA_PATH", (folder / "nothing").string()}};
   for (const char* dtype : {"f16", "bf16"}) {
     const ProgramResult emitted = run_astatide({"emit", "causal_gqa", "--stage", "ptx", "--dtype", dtype}, environment);
     INFO(emitted.err);
@@ -165,7 +165,7 @@ TEST_CASE("L03: processes that start at once on an empty cache agree, and publis
 TEST_CASE("L04, L07: equal requests share an entry, whatever the clock; a damaged one is built again") {
   // flashinfer-ai/flashinfer#4489, tile-ai/tilelang#2662.
   const TemporaryFolder folder;
-  const Environment environment = {{"ASTATIDE_CACHE_DIR", (folder / "cache").string()}};
+  const Variables environment = {{"ASTATIDE_CACHE_DIR", (folder / "cache").string()}};
   const auto run = [&](std::vector<std::string> more = {}) {
     std::vector<std::string> words = cpu_run();
     words.insert(words.end(), more.begin(), more.end());
@@ -196,7 +196,7 @@ TEST_CASE("L04, L07: equal requests share an entry, whatever the clock; a damage
 
 TEST_CASE("cache list, path and clear speak of the entries that runs made") {
   const TemporaryFolder folder;
-  const Environment environment = {{"ASTATIDE_CACHE_DIR", (folder / "cache").string()}};
+  const Variables environment = {{"ASTATIDE_CACHE_DIR", (folder / "cache").string()}};
   CHECK(run_astatide({"cache", "path"}, environment).out == (folder / "cache").string() + "\n");
   CHECK(json::parse(run_astatide({"cache", "list", "--json"}, environment).out).at("entries").empty());
   REQUIRE(run_astatide(cpu_run(), environment).code == 0);

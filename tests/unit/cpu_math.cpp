@@ -8,6 +8,7 @@
 
 #include "compiler/support/half.h"
 #include "tests/support/cpu_runner.h"
+#include "tests/support/infinity.h"
 #include "tests/support/tile_statements.h"
 
 using namespace astatide;
@@ -16,7 +17,6 @@ using namespace astatide::testing::statements;
 
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 // Y[k] = f(X[k], Z[k]), computed on a host's vectors.

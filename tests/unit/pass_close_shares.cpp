@@ -7,39 +7,39 @@ namespace {
 
 using namespace tile::build;
 
-tile::Program program(tile::Block body) {
+tile::Program sharing_program(tile::Block body) {
   return one_kernel({in_registers("m", {{"i", 4}}), in_registers("l", {{"i", 4}}), in_registers("t", {{"i", 4}}),
                      in_registers("S", {{"i", 4}, {"j", 4}})},
                     std::move(body));
 }
 
-std::string closed(tile::Block body) { return body_after("close_shares", program(std::move(body))); }
-std::string text(tile::Block body) { return text_of_body(program(std::move(body))); }
+std::string closed(tile::Block body) { return body_after("close_shares", sharing_program(std::move(body))); }
+std::string sharing_text(tile::Block body) { return text_of_body(sharing_program(std::move(body))); }
 
 }  // namespace
 
 TEST_CASE("a share is made whole in front of the first statement that reads it") {
   CHECK(closed({row_reduce("t", Reduction::max, "S"), map("m", "max(m, t)"), map("l", "t")}) ==
-        text({row_reduce("t", Reduction::max, "S"), all_reduce("t", Reduction::max), map("m", "max(m, t)"),
-              map("l", "t")}));
+        sharing_text({row_reduce("t", Reduction::max, "S"), all_reduce("t", Reduction::max), map("m", "max(m, t)"),
+                      map("l", "t")}));
 }
 
 TEST_CASE("a sum that a loop adds to and scales is made whole once, behind the loop") {
   const tile::Block body = {fill("l", 0),
                             loop("j_o", 0, "Sk", {map("l", "l * m"), row_reduce("l", Reduction::sum, "S", true)}),
                             map("m", "1 / l")};
-  CHECK(closed(body) == text({body[0], body[1], all_reduce("l", Reduction::sum), body[2]}));
+  CHECK(closed(body) == sharing_text({body[0], body[1], all_reduce("l", Reduction::sum), body[2]}));
 }
 
 TEST_CASE("a loop that reads the share of an earlier loop has it made whole in front of it") {
   const tile::Block body = {fill("m", 0), loop("j_o", 0, "Sk", {row_reduce("m", Reduction::max, "S", true)}),
                             loop("j_o", 0, "Sk", {map("S", "S - m")})};
-  CHECK(closed(body) == text({body[0], body[1], all_reduce("m", Reduction::max), body[2]}));
+  CHECK(closed(body) == sharing_text({body[0], body[1], all_reduce("m", Reduction::max), body[2]}));
 }
 
 TEST_CASE("a tile that is overwritten holds no share any more") {
   const tile::Block body = {row_reduce("t", Reduction::sum, "S"), fill("t", 0), map("m", "t")};
-  CHECK(closed(body) == text(body));
+  CHECK(closed(body) == sharing_text(body));
 }
 
 TEST_CASE("a sum that is made whole inside the loop that adds to it is a fault") {

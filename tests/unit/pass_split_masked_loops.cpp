@@ -10,7 +10,7 @@ namespace {
 
 using Integers = std::map<std::string, std::int64_t>;
 
-constexpr int kRows = 4, kColumns = 3;
+constexpr int kTileRows = 4, kTileColumns = 3;
 
 /// The program of an algorithm after split_masked_loops, with small tiles.
 tile::Program split(const Algorithm& algorithm, const std::string& order, const std::string& blocks) {
@@ -82,17 +82,17 @@ void check_ranges(const tile::Program& program, const Integers& extents, const V
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Visit>> by_tile;
   for (const Visit& visit : visits(program, extents)) by_tile[{visit.i_o, visit.j_o}].push_back(visit);
   bool right = true;
-  for (std::int64_t i_o = 0; i_o * kRows < sq; ++i_o)
-    for (std::int64_t j_o = 0; j_o * kColumns < sk; ++j_o) {
+  for (std::int64_t i_o = 0; i_o * kTileRows < sq; ++i_o)
+    for (std::int64_t j_o = 0; j_o * kTileColumns < sk; ++j_o) {
       bool some = false, all = true;
-      for (std::int64_t i = i_o * kRows; i < (i_o + 1) * kRows; ++i)
-        for (std::int64_t j = j_o * kColumns; j < (j_o + 1) * kColumns; ++j) {
+      for (std::int64_t i = i_o * kTileRows; i < (i_o + 1) * kTileRows; ++i)
+        for (std::int64_t j = j_o * kTileColumns; j < (j_o + 1) * kTileColumns; ++j) {
           const bool seen = j < sk && visible(i, j);
           some = some || (seen && i < sq);
           all = all && seen;
         }
       const auto found = by_tile[{i_o, j_o}];
-      const bool whole_rows = (i_o + 1) * kRows <= sq;
+      const bool whole_rows = (i_o + 1) * kTileRows <= sq;
       right = right && found.size() <= 1 && (!some || found.size() == 1);
       if (found.size() == 1 && !found[0].tests_where && !found[0].tests_limit) right = right && all;
       if (tight && whole_rows && found.size() == 1)
@@ -102,7 +102,7 @@ void check_ranges(const tile::Program& program, const Integers& extents, const V
         REQUIRE(right);
       }
     }
-  for (const auto& [tile, found] : by_tile) REQUIRE((found.empty() || tile.second * kColumns < sk));
+  for (const auto& [tile, found] : by_tile) REQUIRE((found.empty() || tile.second * kTileColumns < sk));
 }
 
 void for_lengths(const std::function<void(std::int64_t sq, std::int64_t sk)>& f) {

@@ -1,23 +1,16 @@
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
 #include "compiler/rewrite/recurrence.h"
 #include "tests/support/paths.h"
 
 using namespace astatide;
+using astatide::testing::source_path;
+using astatide::testing::text_of;
 
 namespace {
 
 Expr expr(const std::string& text) { return parse_expr(text, {}); }
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(astatide::testing::source_path(path));
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 Cascade cascade_of(const std::string& text) { return find_cascade(parse_algorithm(text, "attention.yaml")); }
 
@@ -34,8 +27,8 @@ const Slot& slot(const Recurrence& recurrence, const std::string& name) {
   throw std::runtime_error("no slot " + name + " in\n" + print_recurrence(recurrence));
 }
 
-const std::vector<std::string> kRows{"b", "h", "i"};
-const std::vector<std::string> kScore{"b", "h", "i", "j"};
+const std::vector<std::string> kRowAxes{"b", "h", "i"};
+const std::vector<std::string> kScoreAxes{"b", "h", "i", "j"};
 
 }  // namespace
 
@@ -48,12 +41,12 @@ TEST_CASE("the cascade of causal attention holds a raw and a masked score, m, l 
                            "  - L[b,h,i] = logsumexp(j, A[b,h,i,j])\n",
                            "O, L"));
   CHECK(cascade.axis == "j");
-  CHECK(cascade.rows == kRows);
+  CHECK(cascade.rows == kRowAxes);
 
   REQUIRE(cascade.elements.size() == 2);
   const Element& s = cascade.elements[0];
   CHECK(s.name == "S");
-  CHECK(s.indices == kScore);
+  CHECK(s.indices == kScoreAxes);
   REQUIRE(s.product);
   CHECK(s.product->axis == "d");
   CHECK(s.product->lhs == expr("Q[b,h,i,d]"));
@@ -87,7 +80,7 @@ TEST_CASE("the cascade of causal attention holds a raw and a masked score, m, l 
 
 TEST_CASE("the recurrence of causal attention is m, l and O_acc with the weight P") {
   const Recurrence recurrence =
-      derive_online(find_cascade(parse_algorithm(text_of("examples/causal_gqa.yaml"), "causal_gqa.yaml")));
+      derive_online(find_cascade(parse_algorithm(text_of(source_path("examples/causal_gqa.yaml")), "causal_gqa.yaml")));
   REQUIRE(recurrence.weights.size() == 1);
   const Weight& p = recurrence.weights[0];
   CHECK(p.name == "P");
@@ -139,7 +132,7 @@ TEST_CASE("the same attention under other axis names, and in one line, has the s
     const Recurrence recurrence = derive_online(cascade_of(text));
     INFO(print_recurrence(recurrence));
     CHECK(recurrence.axis == "j");
-    CHECK(recurrence.rows == kRows);
+    CHECK(recurrence.rows == kRowAxes);
     REQUIRE(recurrence.slots.size() == 3);
     CHECK(slot(recurrence, "O_acc").factor);
     CHECK(slot(recurrence, "m").gauge);
@@ -206,7 +199,7 @@ TEST_CASE("P and S as outputs stay in the cascade for schedules without the stre
 
 TEST_CASE("the recurrence that the README of the rewrite shows is the one that is derived") {
   const Recurrence recurrence =
-      derive_online(find_cascade(parse_algorithm(text_of("examples/causal_gqa.yaml"), "causal_gqa.yaml")));
-  const std::string readme = text_of("compiler/rewrite/README.md");
+      derive_online(find_cascade(parse_algorithm(text_of(source_path("examples/causal_gqa.yaml")), "causal_gqa.yaml")));
+  const std::string readme = text_of(source_path("compiler/rewrite/README.md"));
   CHECK_THAT(readme, Catch::Contains("```\n" + print_recurrence(recurrence) + "```\n"));
 }

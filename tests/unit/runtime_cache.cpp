@@ -7,11 +7,13 @@
 #include "compiler/support/diagnostic.h"
 #include "runtime/cache.h"
 #include "runtime/cache_manifest.h"
+#include "tests/support/messages.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace astatide;
 using namespace astatide::runtime;
+using astatide::testing::contains;
 using astatide::testing::read_bytes;
 using astatide::testing::TemporaryFolder;
 using astatide::testing::write_bytes;
@@ -26,8 +28,6 @@ const CacheFiles kFiles = {{"kernel.cu", "__global__ void k() {}"},
                                                         7)},
                            {"log", ""}};
 const CacheFiles kOther = {{"kernel.cu", "something else"}};
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 mode_t mode_of(const fs::path& path) {
   struct stat status {};

@@ -8,24 +8,15 @@
 #include "runtime/launch.h"
 #include "runtime/module.h"
 #include "runtime/timing.h"
+#include "tests/support/messages.h"
 #include "tests/support/skip.h"
 
 using namespace astatide;
 using namespace astatide::runtime;
+using astatide::testing::contains;
+using astatide::testing::message_of;
 
 namespace {
-
-template <class Error, class Act>
-std::string message_of(const Act& act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    return format_diagnostic(error.diagnostics().front());
-  }
-  return "no error";
-}
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 DeviceFacts hopper() {
   DeviceFacts device;

@@ -3,27 +3,18 @@
 
 #include "runtime/kernel_cache.h"
 #include "runtime/nvrtc.h"
+#include "tests/support/messages.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace astatide;
 using namespace astatide::runtime;
+using astatide::testing::contains;
+using astatide::testing::message_of;
 
 namespace {
 
 const std::vector<int> kSupported = {75, 80, 86, 89, 90};
 const NvrtcVersion kVersion = {12, 4};
-
-template <class Error, class Act>
-std::string whole_message_of(const Act& act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    return format_diagnostic(error.diagnostics().front());
-  }
-  return "no error";
-}
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -44,14 +35,14 @@ TEST_CASE("a target that this NVRTC can't serve is refused with what it can") {
   const auto choose = [](const char* target) {
     return choose_architecture(target, BinaryKind::cubin, kSupported, kVersion);
   };
-  const std::string old = whole_message_of<MachineError>([&] { choose("sm_70"); });
+  const std::string old = message_of<MachineError>([&] { choose("sm_70"); });
   CHECK(contains(old, "sm_70 is older than NVRTC 12.4 supports"));
   CHECK(contains(old, "sm_75, sm_80, sm_86, sm_89, sm_90"));
-  CHECK(contains(whole_message_of<MachineError>([&] { choose("sm_100a"); }), "NVRTC 12.4 doesn't know sm_100a"));
+  CHECK(contains(message_of<MachineError>([&] { choose("sm_100a"); }), "NVRTC 12.4 doesn't know sm_100a"));
   for (const char* bad :
        {"", "sm_", "sm_9", "sm_90b", "90a", "sm_80a", "sm_90f", "sm_90a ", "compute_90", "sm_99999999999"}) {
     INFO(bad);
-    CHECK(contains(whole_message_of<UserError>([&] { choose(bad); }), "is no GPU architecture"));
+    CHECK(contains(message_of<UserError>([&] { choose(bad); }), "is no GPU architecture"));
   }
 }
 
@@ -98,16 +89,15 @@ TEST_CASE("NVRTC is looked for in ASTATIDE_NVRTC alone when that is set, else in
 TEST_CASE("without NVRTC the error lists every place that was tried and the variable to set") {
   Environment environment;
   environment.nvrtc = "/nonexistent";
-  const std::string message = whole_message_of<MachineError>([&] { Nvrtc::load(environment); });
+  const std::string message = message_of<MachineError>([&] { Nvrtc::load(environment); });
   INFO(message);
   CHECK(contains(message, "tried /nonexistent"));
   CHECK(contains(message, "ASTATIDE_NVRTC"));
   environment.nvrtc = "libm.so.6";
-  CHECK(contains(whole_message_of<MachineError>([&] { Nvrtc::load(environment); }), "lacks nvrtc"));
+  CHECK(contains(message_of<MachineError>([&] { Nvrtc::load(environment); }), "lacks nvrtc"));
   astatide::testing::TemporaryFolder folder;
   environment.nvrtc = folder.path().string();
-  CHECK(contains(whole_message_of<MachineError>([&] { Nvrtc::load(environment); }),
-                 (folder / "libnvrtc.so.12").string()));
+  CHECK(contains(message_of<MachineError>([&] { Nvrtc::load(environment); }), (folder / "libnvrtc.so.12").string()));
 }
 
 TEST_CASE(

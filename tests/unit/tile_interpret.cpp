@@ -29,10 +29,6 @@ std::vector<double> run_small(const Program& program) {
   return interpret(program, arguments).at("Y").values;
 }
 
-const Mem kTile = in_registers("t", {{"i", 4}});
-const Stmt kLoad = copy("t", view("X[i]", {at("i", 0)}));
-const Stmt kStore = copy(view("Y[i]", {at("i", 0)}), "t");
-
 }  // namespace
 
 TEST_CASE(

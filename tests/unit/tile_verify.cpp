@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "tests/support/tile_fault.h"
 #include "tests/support/tile_streaming.h"
 
 // One test a rule: a program that keeps it passes, the same program with the fault in it is rejected.
@@ -10,11 +11,7 @@ namespace {
 using namespace build;
 using Catch::Contains;
 
-const Mem kTile = in_registers("t", {{"i", 4}});
 const Mem kShared = in_shared("s", {{"i", 4}});
-const Stmt kLoad = copy("t", view("X[i]", {at("i", 0)}));
-const Stmt kStore = copy(view("Y[i]", {at("i", 0)}), "t");
-
 /// Passes as it is, so that what a test puts in is what is rejected.
 Program whole(Block between = {}, std::vector<Mem> more = {}) {
   Block body{kLoad};
@@ -22,15 +19,6 @@ Program whole(Block between = {}, std::vector<Mem> more = {}) {
   body.push_back(kStore);
   more.insert(more.begin(), kTile);
   return one_kernel(more, body);
-}
-
-std::string fault_of(const Program& program, std::string_view pass = "lower") {
-  try {
-    verify(program, pass);
-  } catch (const InternalError& error) {
-    return error.what();
-  }
-  return "";
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "tests/support/tile_fault.h"
 #include "tests/support/tile_streaming.h"
 
 // The rules about order: what is written before it is read, awaited, released, made whole, synced.
@@ -10,19 +11,6 @@ namespace {
 using namespace build;
 using Catch::Contains;
 
-const Mem kTile = in_registers("t", {{"i", 4}});
-const Stmt kLoad = copy("t", view("X[i]", {at("i", 0)}));
-const Stmt kStore = copy(view("Y[i]", {at("i", 0)}), "t");
-
-std::string fault_of(const Program& program, std::string_view pass = "lower") {
-  try {
-    verify(program, pass);
-  } catch (const InternalError& error) {
-    return error.what();
-  }
-  return "";
-}
-
 std::string fault_of(std::vector<Mem> mems, const Block& body, std::string_view pass = "lower", int threads = 0) {
   mems.push_back(in_registers("result", {{"i", 4}}));
   Program program = one_kernel(std::move(mems), body);
@@ -30,7 +18,7 @@ std::string fault_of(std::vector<Mem> mems, const Block& body, std::string_view 
   program.kernels[0].body.push_back(copy(view("Y[i]", {at("i", 0)}), "result"));
   program.kernels[0].thread_rows = threads;
   program.kernels[0].thread_columns = 1;
-  return fault_of(program, pass);
+  return build::fault_of(program, pass);
 }
 
 }  // namespace
@@ -204,7 +192,7 @@ std::string partial_fault(const Block& body, std::string_view pass = "close_shar
   program.kernels[0].body.push_back(fill("x", 0));
   program.kernels[0].body.push_back(copy(view("Y[i]", {at("i", 0)}), "x"));
   program.kernels[0].thread_rows = program.kernels[0].thread_columns = 2;
-  return fault_of(program, pass);
+  return build::fault_of(program, pass);
 }
 
 const Stmt kSum = row_reduce("x", Reduction::sum, "S");
