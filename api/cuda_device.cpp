@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <list>
 #include <mutex>
 #include <optional>
 
@@ -9,6 +10,7 @@
 #include "compiler/support/embedded.h"
 #include "runtime/buffer.h"
 #include "runtime/launch.h"
+#include "runtime/tensor_map.h"
 
 namespace astatide {
 namespace {
@@ -22,6 +24,8 @@ runtime::ArgumentWord argument_word(const ArgumentValue& argument) {
       return runtime::ArgumentWord::i64(static_cast<std::int64_t>(argument.word));
     case Kind::extent:
       return runtime::ArgumentWord::i32(static_cast<std::int32_t>(argument.word));
+    case Kind::tensor_map:
+      break;  // no word
     case Kind::scalar: {
       const auto bits = static_cast<std::uint32_t>(argument.word);
       float value = 0;
@@ -30,6 +34,11 @@ runtime::ArgumentWord argument_word(const ArgumentValue& argument) {
     }
   }
   throw InternalError("a parameter of no kind");
+}
+
+runtime::TensorMap tensor_map(const MappedTensor& tensor) {
+  return runtime::encode_tensor_map(
+      {tensor.name, tensor.address, tensor.type == ScalarType::bf16, tensor.extents, tensor.strides, tensor.box});
 }
 
 class CudaCode : public DeviceCode {
@@ -75,11 +84,15 @@ class CudaCode : public DeviceCode {
     const std::shared_ptr<const runtime::Module> module = module_in(context);
     for (const KernelLaunch& launch : launches) {
       const cuda::Source::KernelInfo& kernel = kernels_[launch.kernel];
-      std::vector<runtime::ArgumentWord> words;
-      words.reserve(launch.arguments.size());
-      for (const ArgumentValue& argument : launch.arguments) words.push_back(argument_word(argument));
+      // Lists, so that what is in them stays in its place.
+      std::list<runtime::ArgumentWord> words;
+      std::list<runtime::TensorMap> maps;
+      std::vector<const void*> parameters;
+      for (const ArgumentValue& argument : launch.arguments)
+        parameters.push_back(argument.mapped ? maps.emplace_back(tensor_map(*argument.mapped)).bytes.data()
+                                             : words.emplace_back(argument_word(argument)).address());
       const runtime::LaunchShape shape{{launch.tiles, 1, 1}, {kernel.threads, 1, 1}, kernel.shared_bytes};
-      runtime::launch(module->function(kernel.name), shape, order, words);
+      runtime::launch(module->function(kernel.name), shape, order, std::span<const void* const>(parameters));
     }
   }
 

@@ -9,10 +9,22 @@
 
 namespace astatide {
 
-/// One parameter of a kernel (tile::parameters_of): an address, a stride or an extent, or the bits of an f32.
+/// A tensor as a tensor map describes it (runtime/tensor_map.h).
+struct MappedTensor {
+  std::string name;
+  std::uint64_t address = 0;
+  ScalarType type = ScalarType::f16;
+  std::vector<std::uint64_t> extents;
+  std::vector<std::int64_t> strides;
+  std::vector<std::uint32_t> box;
+};
+
+/// One parameter of a kernel (tile::parameters_of): an address, a stride or an extent, or the bits of an f32; of a
+/// tensor map what it describes.
 struct ArgumentValue {
   tile::Parameter::Kind kind = tile::Parameter::Kind::pointer;
   std::uint64_t word = 0;
+  std::shared_ptr<const MappedTensor> mapped = nullptr;
 };
 
 /// A kernel of a program, ready to run: `tiles` blocks or calls, 1 or more.

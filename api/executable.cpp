@@ -175,6 +175,26 @@ struct Bindings {
   const std::map<std::string, float>& scalars;
 };
 
+/// Dimensions in the order of the kernel's coordinates: columns, rows, then the others, innermost first.
+std::shared_ptr<const MappedTensor> mapped_tensor(const tile::Parameter& parameter, const TensorView& view) {
+  constexpr std::uint32_t kPanel = 64;
+  auto mapped = std::make_shared<MappedTensor>();
+  mapped->name = parameter.name;
+  mapped->address = reinterpret_cast<std::uintptr_t>(view.data);
+  mapped->type = view.dtype;
+  std::vector<std::size_t> order{static_cast<std::size_t>(parameter.inner), static_cast<std::size_t>(parameter.dim)};
+  for (std::size_t dim = view.shape.size(); dim-- > 0;)
+    if (std::find(order.begin(), order.end(), dim) == order.end()) order.push_back(dim);
+  for (const std::size_t dim : order) {
+    mapped->extents.push_back(static_cast<std::uint64_t>(view.shape[dim]));
+    mapped->strides.push_back(view.strides[dim]);
+    mapped->box.push_back(1);
+  }
+  mapped->box[0] = kPanel;
+  mapped->box[1] = static_cast<std::uint32_t>(parameter.rows);
+  return mapped;
+}
+
 ArgumentValue argument_of(const tile::Parameter& parameter, const Bindings& bound) {
   using Kind = tile::Parameter::Kind;
   const auto bits = [](auto value) { return static_cast<std::uint64_t>(value); };
@@ -192,6 +212,8 @@ ArgumentValue argument_of(const tile::Parameter& parameter, const Bindings& boun
       return {parameter.kind, bits(bound.extents.at(parameter.name))};
     case Kind::scalar:
       return {parameter.kind, word_of(bound.scalars.at(parameter.name))};
+    case Kind::tensor_map:
+      return {parameter.kind, 0, mapped_tensor(parameter, bound.tensors.at(parameter.name))};
   }
   throw InternalError("a parameter of no kind");
 }

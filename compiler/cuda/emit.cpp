@@ -9,13 +9,29 @@ namespace astatide::cuda {
 
 Source emit(const tile::Program& program) {
   Source source;
+  bool tensor_cores = false;
+  for (const tile::Kernel& kernel : program.kernels)
+    tile::walk(kernel.body, [&](const tile::Stmt& stmt) {
+      const auto* mma = std::get_if<tile::Mma>(&stmt.node);
+      const auto* copy = std::get_if<tile::Copy>(&stmt.node);
+      tensor_cores =
+          tensor_cores || (mma && mma->by != tile::Family::fma) || (copy && copy->via == tile::Via::cp_async);
+    });
   source.text = "#include \"memory.cuh\"\n#include \"numeric.cuh\"\n#include \"reduce.cuh\"\n";
+  if (tensor_cores) source.text += "#include \"mma_sync.cuh\"\n";
+  std::string kernels;
+  std::map<std::string, std::string> functions;
   for (const tile::Kernel& kernel : program.kernels) {
     if (kernel.threads() <= 0) throw InternalError("kernel " + kernel.name + " has no threads");
-    source.text += "\n" + KernelEmitter(program, kernel).emit();
-    source.kernels.push_back({function_name(kernel), kernel.threads(), std::max<std::int64_t>(kernel.shared_bytes, 0),
-                              tile::parameters_of(program, kernel)});
+    KernelEmitter emitter(program, kernel);
+    kernels += "\n" + emitter.emit();
+    functions.insert(emitter.functions().begin(), emitter.functions().end());
+    source.kernels.push_back({function_name(kernel), kernel.block_threads(),
+                              std::max<std::int64_t>(kernel.shared_bytes, 0), tile::parameters_of(program, kernel)});
   }
+  if (!functions.empty()) source.text += "#include \"wgmma.cuh\"\n";
+  for (const auto& [name, text] : functions) source.text += "\n" + text;
+  source.text += kernels;
   return source;
 }
 

@@ -49,10 +49,19 @@ void KernelEmitter::emit(const tile::Copy& copy) {
     if (!name) throw InternalError("a copy from global memory into a strip");
     const Mem& dst = mem(*name);
     out_.line(fmt::format("// {} {} <- {}", dst.name, describe(dst), from->tensor));
-    if (dst.space == Space::shared)
+    if (copy.via == tile::Via::tma) return emit_tma(*from, dst);
+    const bool asynchronous = copy.via == tile::Via::cp_async;
+    const bool as_it_is = dst.type == program_.find_tensor(from->tensor)->type && size_in_bytes(dst.type) < 4;
+    if (dst.space == Space::shared && (asynchronous || as_it_is))
+      emit_stage(*from, dst, asynchronous);
+    else if (dst.space == Space::shared)
       emit_load_vectors(*from, dst, copy.vector);
     else
       emit_load(*from, dst);
+    if (!copy.token.empty()) {
+      out_.line("cp_async_commit();");
+      commit_of_[copy.token] = ++commits_;
+    }
     if (dst.ring > 1) emit_ring_step(dst.name, true);
   } else if (to) {
     const auto* name = std::get_if<tile::TileName>(&copy.src);
@@ -166,27 +175,30 @@ void KernelEmitter::emit_store(const View& view, const Mem& src) {
 
   const auto dim = rows_only ? std::nullopt : contiguous_dim(view, src.dims[1].axis);
   const tile::Coordinate* along = rows_only ? nullptr : find_coordinate(view, src.dims[1].axis);
-  const bool vectors = dim && along && fragment.columns.vector == 4 && src.dims[1].extent % 4 == 0 &&
-                       is_multiple(along->origin, 4) && src.space == Space::register_file &&
+  const int vector = fragment.columns.vector;
+  const bool vectors = dim && along && (vector == 2 || vector == 4) && src.dims[1].extent % vector == 0 &&
+                       is_multiple(along->origin, vector) && src.space == Space::register_file &&
                        src.type == ScalarType::f32 && is_floating(type) && type != ScalarType::f64;
   if (!vectors) return element_by_element();
 
-  std::string flag = vector_flag(view.tensor, *dim, 4);
+  std::string flag = vector_flag(view.tensor, *dim, vector);
   if (along->limit && !always_within(*along, src))
     flag += fmt::format(" && {} + {} <= {}", integer_text(along->origin, scope()), src.dims[1].extent,
                         integer_text(*along->limit, scope()));
   out_.open("if (" + flag + ")");
   out_.open_unrolled(held_row_, fragment.rows.count());
   out_.line("#pragma unroll");
-  out_.open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += 4)", held_column_, fragment.columns.count()));
+  out_.open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2})", held_column_, fragment.columns.count(), vector));
   const Element at{fragment.rows.offset(held_row_, row_), fragment.columns.offset(held_column_, column_), held_row_,
                    held_column_};
   std::string limits = declare_coordinates(view.at, src, at);
   const std::string inside_tile = inside(src, grid, at);
   if (!inside_tile.empty()) limits += (limits.empty() ? "" : " && ") + inside_tile;
   const std::string first = fmt::format("{} * {} + {}", held_row_, fragment.columns.count(), held_column_);
-  guarded(limits, fmt::format("store4({0}, make_float4({1}[{2}], {1}[{2} + 1], {1}[{2} + 2], {1}[{2} + 3]));",
-                              address(view.tensor, index_texts(view)), src.name, first));
+  std::string values;
+  for (int n = 0; n < vector; ++n) values += fmt::format("{}{}[{} + {}]", n > 0 ? ", " : "", src.name, first, n);
+  guarded(limits,
+          fmt::format("store{0}({1}, make_float{0}({2}));", vector, address(view.tensor, index_texts(view)), values));
   out_.close();
   out_.close();
   out_.close();

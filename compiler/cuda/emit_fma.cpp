@@ -16,12 +16,6 @@ constexpr int kVector = 4;
 // x 8.
 constexpr int kUnroll = 2;
 
-const tile::TileName& tile_of(const tile::Operand& operand) {
-  const auto* name = std::get_if<tile::TileName>(&operand);
-  if (!name) throw InternalError("an operand of a product is not staged");
-  return *name;
-}
-
 /// Offsets beyond the tile are clamped: the value is never used, but the address must be inside.
 std::string clamped(const FragmentAxis& axis, const std::string& offset, int vector) {
   if (axis.exact()) return offset;
@@ -38,10 +32,12 @@ std::string contracted_axis(const tile::Mem& lhs, const tile::Mem& rhs, const ti
 }  // namespace
 
 void KernelEmitter::emit(const tile::Mma& mma) {
+  if (mma.by == tile::Family::mma_sync) return emit_mma_sync(mma);
+  if (mma.by == tile::Family::wgmma) return emit_wgmma(mma);
   if (mma.by != tile::Family::fma) throw InternalError("a product by another family reached the fma emitter");
   const tile::Mem& dst = mem(mma.dst);
-  const tile::Mem& lhs = mem(tile_of(mma.lhs));
-  const tile::Mem& rhs = mem(tile_of(mma.rhs));
+  const tile::Mem& lhs = mem(operand_tile(mma.lhs));
+  const tile::Mem& rhs = mem(operand_tile(mma.rhs));
   const std::string axis = contracted_axis(lhs, rhs, dst);
   if (lhs.dims.size() != 2 || lhs.dims[1].axis != axis || lhs.space != Space::shared || rhs.space != Space::shared)
     throw InternalError("product " + dst.name + ": the left operand is not rows along " + axis + " in shared memory");
@@ -79,8 +75,8 @@ void KernelEmitter::emit(const tile::Mma& mma) {
 
 void KernelEmitter::emit_fma_along_rows(const tile::Mma& mma, const std::string& accumulator, const Fragment& fragment,
                                         int contracted) {
-  const tile::Mem& lhs = mem(tile_of(mma.lhs));
-  const tile::Mem& rhs = mem(tile_of(mma.rhs));
+  const tile::Mem& lhs = mem(operand_tile(mma.lhs));
+  const tile::Mem& rhs = mem(operand_tile(mma.rhs));
   const bool vectors = pitch_of(lhs) % kVector == 0 && pitch_of(rhs) % kVector == 0;
   const int whole = vectors ? contracted / kVector * kVector : 0;
   const int rows = fragment.rows.count(), columns = fragment.columns.count();
@@ -123,8 +119,8 @@ void KernelEmitter::emit_fma_along_rows(const tile::Mma& mma, const std::string&
 
 void KernelEmitter::emit_fma_across(const tile::Mma& mma, const std::string& accumulator, const Fragment& fragment,
                                     int contracted) {
-  const tile::Mem& lhs = mem(tile_of(mma.lhs));
-  const tile::Mem& rhs = mem(tile_of(mma.rhs));
+  const tile::Mem& lhs = mem(operand_tile(mma.lhs));
+  const tile::Mem& rhs = mem(operand_tile(mma.rhs));
   const int vector = fragment.columns.vector;
   if (vector != 1 && (vector != kVector || pitch_of(rhs) % kVector != 0))
     throw InternalError(

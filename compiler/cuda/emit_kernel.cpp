@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "compiler/cuda/kernel_emitter.h"
 #include "compiler/cuda/type_text.h"
 #include "compiler/support/diagnostic.h"
@@ -30,6 +32,7 @@ KernelEmitter::KernelEmitter(const tile::Program& program, const tile::Kernel& k
   tile::walk(kernel.body, [&](const tile::Stmt& stmt) {
     if (const auto* loop = std::get_if<tile::For>(&stmt.node)) taken_.insert(loop->var);
     if (const auto* let = std::get_if<tile::Let>(&stmt.node)) taken_.insert(let->name);
+    if (const auto* mma = std::get_if<tile::Mma>(&stmt.node)) has_wgmma_ = has_wgmma_ || mma->by == tile::Family::wgmma;
     if (const auto* vote = std::get_if<tile::Vote>(&stmt.node)) taken_.insert(vote->flag);
     if (const auto* map = std::get_if<tile::Map>(&stmt.node)) take(map->at);
     if (const auto* copy = std::get_if<tile::Copy>(&stmt.node))
@@ -44,7 +47,11 @@ KernelEmitter::KernelEmitter(const tile::Program& program, const tile::Kernel& k
   for (const Parameter& p : parameters_of(program, kernel))
     if (p.kind == Parameter::Kind::stride) claim(fmt::format("{}_stride_{}", p.name, p.dim));
   for (const Mem& mem : kernel.mems)
-    if (mem.ring > 1) claim(mem.name + "_read"), claim(mem.name + "_write");
+    if (mem.ring > 1 || has_roles())
+      for (const char* state : {"_read", "_write", "_read_phase", "_write_phase"}) claim(mem.name + state);
+  if (has_roles()) claim("barriers");
+  for (const Parameter& p : parameters_of(program, kernel))
+    if (p.kind == Parameter::Kind::tensor_map) claim(p.name + "_map");
 }
 
 // The suffix keeps a kernel apart from every function that a device header or CUDA declares.
@@ -59,13 +66,16 @@ std::string KernelEmitter::signature() const {
   });
   std::string text;
   for (const Parameter& p : parameters_of(program_, kernel_)) {
-    const bool new_line = p.kind == Parameter::Kind::pointer || text.empty();
+    const bool new_line = p.kind == Parameter::Kind::pointer || p.kind == Parameter::Kind::tensor_map || text.empty();
     if (!text.empty()) text += new_line ? "," : ", ";
     if (new_line) text += "\n    ";
     switch (p.kind) {
       case Parameter::Kind::pointer:
         text += written.contains(p.name) ? fmt::format("{}* {}", tensor_type(p.name), p.name)
                                          : fmt::format("const {}* __restrict__ {}", tensor_type(p.name), p.name);
+        break;
+      case Parameter::Kind::tensor_map:
+        text += "const __grid_constant__ TensorMap " + claimed(p.name + "_map");
         break;
       case Parameter::Kind::stride:
         text += "long long " + stride(p.name, static_cast<std::size_t>(p.dim));
@@ -78,7 +88,7 @@ std::string KernelEmitter::signature() const {
         break;
     }
   }
-  return fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 1) {}({})", kernel_.threads(),
+  return fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 1) {}({})", kernel_.block_threads(),
                      function_name(kernel_), text);
 }
 
@@ -112,30 +122,38 @@ std::string KernelEmitter::describe(const Mem& mem) const {
   return fmt::format("({}) = ({})", axes, extents);
 }
 
-void KernelEmitter::emit_storage(SourceText& out) const {
-  bool shared = false;
-  for (const Mem& mem : kernel_.mems) shared = shared || mem.space == Space::shared;
+void KernelEmitter::emit_shared(SourceText& out) const {
+  const auto is_shared = [](const Mem& mem) { return mem.space == Space::shared; };
+  if (std::none_of(kernel_.mems.begin(), kernel_.mems.end(), is_shared)) return;
   const std::string pool = fresh("shared_memory");
-  if (shared) out.line(fmt::format("extern __shared__ __align__(128) unsigned char {}[];", pool));
+  out.line(fmt::format("extern __shared__ __align__({}) unsigned char {}[];", has_wgmma_ ? 1024 : 128, pool));
   for (const Mem& mem : kernel_.mems) {
-    if (mem.space == Space::shared) {
-      if (mem.offset < 0) throw InternalError("tile " + mem.name + " has no place in shared memory");
-      out.line(fmt::format("{0}* const {1} = reinterpret_cast<{0}*>({2} + {3});  // {4}{5}, {6} elements a row",
-                           type_text(mem.type), mem.name, pool, mem.offset, describe(mem),
-                           mem.ring > 1 ? fmt::format(", {} slots", mem.ring) : "", pitch_of(mem)));
-      if (mem.ring > 1)
-        out.line(
-            fmt::format("int {} = 0, {} = 0;  // slots", claimed(mem.name + "_read"), claimed(mem.name + "_write")));
-      continue;
-    }
+    if (!is_shared(mem)) continue;
+    if (mem.offset < 0) throw InternalError("tile " + mem.name + " has no place in shared memory");
+    out.line(fmt::format("{0}* const {1} = reinterpret_cast<{0}*>({2} + {3});  // {4}{5}, {6} elements a row",
+                         type_text(mem.type), mem.name, pool, mem.offset, describe(mem),
+                         mem.ring > 1 ? fmt::format(", {} slots", mem.ring) : "", pitch_of(mem)));
+    if (mem.ring > 1 && !has_roles())
+      out.line(fmt::format("int {} = 0, {} = 0;  // slots", claimed(mem.name + "_read"), claimed(mem.name + "_write")));
+  }
+  if (has_roles())
+    out.line(fmt::format("unsigned long long* const {} = reinterpret_cast<unsigned long long*>({} + {});",
+                         claimed("barriers"), pool, kernel_.barriers));
+}
+
+void KernelEmitter::emit_registers(SourceText& out) const {
+  for (const Mem& mem : kernel_.mems) {
+    if (mem.space == Space::shared) continue;
     const tile::ThreadGrid grid = grid_of(mem);
     const int registers = fragment_of(mem, grid).registers();
     if (!mem.alias.empty()) {
       out.line(fmt::format("float(&{})[{}] = {};  // {}", mem.name, registers, mem.alias, describe(mem)));
       continue;
     }
-    out.line(fmt::format("float {}[{}];  // {} over {} x {} threads", mem.name, registers, describe(mem), grid.rows,
-                         grid.columns));
+    const bool pairs = size_in_bytes(mem.type) == 2;
+    out.line(fmt::format("{} {}[{}];  // {}{} over {} x {} threads", pairs ? "unsigned" : "float", mem.name,
+                         pairs ? registers / 2 : registers, describe(mem),
+                         pairs ? fmt::format(", pairs of {}", name_of(mem.type)) : "", grid.rows, grid.columns));
   }
 }
 
@@ -145,7 +163,11 @@ std::string KernelEmitter::emit() {
   SourceText head;
   head.open(signature());
   emit_tile_axes(head);
-  emit_storage(head);
+  emit_shared(head);
+  if (has_roles())
+    emit_barriers(head);
+  else
+    emit_registers(head);
   for (const auto& [name, condition] : vector_flags_) head.line(fmt::format("const bool {} = {};", name, condition));
   head.line("");
   return head.text() + out_.text() + "}\n";

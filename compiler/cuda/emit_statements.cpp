@@ -20,13 +20,14 @@ void KernelEmitter::emit_block(const tile::Block& block) {
 void KernelEmitter::emit_statement(const tile::Stmt& stmt) {
   match(
       stmt.node, [&](const tile::For& s) { emit(s); }, [&](const tile::If& s) { emit(s); },
-      [](const tile::Role&) { refuse("role"); }, [&](const tile::Let& s) { emit(s); },
+      [&](const tile::Role& s) { emit(s); }, [&](const tile::Let& s) { emit(s); },
       [&](const tile::Fill& s) { emit(s); }, [&](const tile::Map& s) { emit(s); },
       [&](const tile::RowReduce& s) { emit(s); }, [&](const tile::AllReduce& s) { emit(s); },
       [&](const tile::Vote& s) { emit(s); }, [&](const tile::Mma& s) { emit(s); },
-      [&](const tile::Copy& s) { emit(s); }, [](const tile::Await&) { refuse("await"); },
-      [](const tile::Advance&) { refuse("advance"); }, [](const tile::Reserve&) {}, [](const tile::Acquire&) {},
-      [&](const tile::Release& s) { emit_ring_step(s.tile, false); }, [&](const tile::Sync&) { emit_sync(); });
+      [&](const tile::Copy& s) { emit(s); }, [&](const tile::Await& s) { emit(s); },
+      [](const tile::Advance&) { refuse("advance"); }, [&](const tile::Reserve& s) { emit(s); },
+      [&](const tile::Acquire& s) { emit(s); }, [&](const tile::Release& s) { emit_ring_step(s.tile, false); },
+      [&](const tile::Sync&) { emit_sync(); });
 }
 
 void KernelEmitter::emit(const tile::For& loop) {
@@ -52,6 +53,7 @@ void KernelEmitter::emit(const tile::If& branch) {
   out_.open(branch.cold ? fmt::format("if (__builtin_expect({}, 0))", condition) : fmt::format("if ({})", condition));
   emit_block(branch.body);
   out_.close();
+  commit_copies(branch.body);
 }
 
 void KernelEmitter::emit(const tile::Let& let) {

@@ -1,16 +1,58 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "compiler/cuda/kernel_emitter.h"
+#include "compiler/support/diagnostic.h"
 
 namespace astatide::cuda {
 
 void KernelEmitter::emit_ring_step(const std::string& tile, bool write) {
   const tile::Mem& ring = mem(tile);
+  if (has_roles()) return emit_role_release(ring);
   if (ring.ring <= 1) return;
   const std::string& slot = claimed(tile + (write ? "_write" : "_read"));
   out_.line(fmt::format("{0} = {0} + 1 == {1} ? 0 : {0} + 1;", slot, ring.ring));
 }
 
-void KernelEmitter::emit_sync() { out_.line("__syncthreads();"); }
+// cp.async: a thread's copies since its last commit are one group; groups arrive in the order in which they started, so
+// to wait for one is to wait until at most as many are open as started after it. Copies ahead of a ring stand under one
+// condition and are committed behind it, whether or not they ran: so every slot has a group.
+
+void KernelEmitter::commit_copies(const tile::Block& copies) {
+  const bool ahead = !copies.empty() && std::all_of(copies.begin(), copies.end(), [](const tile::Stmt& stmt) {
+    const auto* copy = std::get_if<tile::Copy>(&stmt.node);
+    return copy && copy->via == tile::Via::cp_async && copy->token.empty();
+  });
+  if (!ahead) return;
+  out_.line("cp_async_commit();");
+  ++commits_;
+}
+
+void KernelEmitter::emit(const tile::Await& await) {
+  if (const auto product = wgmma_of_.find(await.token); product != wgmma_of_.end())
+    return await_wgmma(wgmma_commits_ - product->second.first, *product->second.second);
+  const auto group = commit_of_.find(await.token);
+  if (group == commit_of_.end()) throw InternalError("await of the unknown token " + await.token);
+  out_.line(fmt::format("cp_async_wait<{}>();  // {}", commits_ - group->second, await.token));
+}
+
+void KernelEmitter::emit(const tile::Acquire& acquire) {
+  if (has_roles()) return emit_role_acquire(mem(acquire.tile));
+  bool asynchronous = false;
+  tile::walk(kernel_.body, [&](const tile::Stmt& stmt) {
+    const auto* copy = std::get_if<tile::Copy>(&stmt.node);
+    const auto* name = copy ? std::get_if<tile::TileName>(&copy->dst) : nullptr;
+    asynchronous = asynchronous || (name && *name == acquire.tile && copy->via == tile::Via::cp_async);
+  });
+  if (asynchronous)
+    out_.line(fmt::format("cp_async_wait<{}>();  // a slot of {}", mem(acquire.tile).ring - 2, acquire.tile));
+}
+
+void KernelEmitter::emit_sync() {
+  // What threads have written is read by wgmma's own proxy.
+  if (has_wgmma_) out_.line("fence_async_proxy();");
+  out_.line("__syncthreads();");
+}
 
 }  // namespace astatide::cuda

@@ -16,6 +16,12 @@ int FragmentAxis::count() const { return ceil_to(extent, threads * vector) * vec
 
 std::string FragmentAxis::offset(const std::string& index, const std::string& thread) const {
   if (threads == 1) return index;
+  if (unit > 1) {
+    const std::string place = count() == vector ? fmt::format("{} / {} * {} + {}", thread, unit, vector, index)
+                                                : fmt::format("{0} / {1} * {2} + {3} % {2} + {3} / {2} * {4}", thread,
+                                                              unit, vector, index, threads / unit * vector);
+    return fmt::format("({0}) * {1} + {2} % {1}", place, unit, thread);
+  }
   if (count() == vector) return vector == 1 ? thread : fmt::format("{} * {} + {}", thread, vector, index);
   if (vector == 1) return fmt::format("{} + {} * {}", thread, threads, index);
   return fmt::format("{0} * {1} + {2} % {1} + {2} / {1} * {3}", thread, vector, index, threads * vector);
@@ -25,9 +31,9 @@ Fragment fragment_of(const tile::Mem& mem, const tile::ThreadGrid& grid) {
   if (mem.dims.empty() || mem.dims.size() > 2)
     throw InternalError(fmt::format("tile {} has {} axes; fragments have one or two", mem.name, mem.dims.size()));
   Fragment fragment;
-  fragment.rows = {mem.dims[0].extent, grid.rows, grid.row_vector};
+  fragment.rows = {mem.dims[0].extent, grid.rows, grid.row_vector, grid.row_unit};
   // A tile of rows is held by all threads of a row alike.
-  if (mem.dims.size() == 2) fragment.columns = {mem.dims[1].extent, grid.columns, grid.column_vector};
+  if (mem.dims.size() == 2) fragment.columns = {mem.dims[1].extent, grid.columns, grid.column_vector, 1};
   return fragment;
 }
 
@@ -37,10 +43,19 @@ tile::ThreadGrid grid_of(const tile::Mem& mem) {
       [&](const auto&) -> tile::ThreadGrid { throw InternalError("tile " + mem.name + " has no thread grid"); });
 }
 
+const tile::TileName& operand_tile(const tile::Operand& operand) {
+  const auto* name = std::get_if<tile::TileName>(&operand);
+  if (!name) throw InternalError("an operand of a product is not staged");
+  return *name;
+}
+
 int pitch_of(const tile::Mem& mem) {
+  if (in_panels(mem)) return tile::panel_columns(mem);
   const auto* rows = std::get_if<tile::Rows>(&mem.layout);
   if (!rows) throw InternalError("tile " + mem.name + " in shared memory has no row layout");
   return rows->pitch > 0 ? rows->pitch : mem.dims.back().extent;
 }
+
+bool in_panels(const tile::Mem& mem) { return std::holds_alternative<tile::Panels>(mem.layout); }
 
 }  // namespace astatide::cuda

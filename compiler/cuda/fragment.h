@@ -6,11 +6,13 @@
 
 namespace astatide::cuda {
 
-/// One axis of a tile as a thread sees it: `threads` threads take it in turn, `vector` neighbouring elements at a time.
+/// One axis of a tile as a thread sees it: `threads` threads take it in turn, `vector` neighbouring elements at a time;
+/// or, in units, `threads / unit` groups of threads take `vector` neighbouring units, each thread one element of each.
 struct FragmentAxis {
   int extent = 1;
   int threads = 1;
   int vector = 1;
+  int unit = 1;
 
   /// Elements that each thread holds, those beyond the extent included.
   int count() const;
@@ -32,7 +34,11 @@ Fragment fragment_of(const tile::Mem& mem, const tile::ThreadGrid& grid);
 /// The grid of a register tile, or of its rows. Throws InternalError when the tile has no such layout.
 tile::ThreadGrid grid_of(const tile::Mem& mem);
 
-/// Elements from row to row of a tile in shared memory.
+/// The tile that an operand of a product is staged in.
+const tile::TileName& operand_tile(const tile::Operand& operand);
+
+/// Elements from row to row of a tile in shared memory; of one in panels, a row of all of them.
 int pitch_of(const tile::Mem& mem);
+bool in_panels(const tile::Mem& mem);
 
 }  // namespace astatide::cuda

@@ -19,6 +19,7 @@ class SourceText {
   void open_unrolled(const std::string& var, int count);
   void open(const std::string& head);  // "head {"
   void close();
+  void append(const SourceText& other) { text_ += other.text_; }
   const std::string& text() const { return text_; }
 
   int indent = 0;
@@ -43,12 +44,15 @@ class KernelEmitter {
   KernelEmitter(const tile::Program& program, const tile::Kernel& kernel);
 
   std::string emit();
+  /// The device functions that the kernel calls and that depend on its tiles, by name.
+  const std::map<std::string, std::string>& functions() const { return functions_; }
 
  private:
   // emit_kernel.cpp: signature, storage, the walk over output tiles
   std::string signature() const;
   void emit_tile_axes(SourceText& out) const;
-  void emit_storage(SourceText& out) const;
+  void emit_shared(SourceText& out) const;
+  void emit_registers(SourceText& out) const;
   std::string describe(const tile::Mem& mem) const;
 
   // emit_statements.cpp: dispatch, control flow
@@ -80,7 +84,34 @@ class KernelEmitter {
                            int contracted);
   void emit_fma_across(const tile::Mma& mma, const std::string& accumulator, const Fragment& fragment, int contracted);
 
-  // emit_sync.cpp: rings and barriers
+  // emit_mma_sync.cpp
+  void emit_mma_sync(const tile::Mma& mma);
+  /// dst, 16 bits in registers, becomes src, f32 in registers.
+  void emit_narrow(const tile::Mem& dst, const tile::Mem& src);
+
+  // emit_wgmma.cpp
+  void emit_wgmma(const tile::Mma& mma);
+  void await_wgmma(int open, const tile::Mem& accumulator);
+
+  // emit_stage.cpp: tiles of a tensor's own type, 16 bytes at a time
+  void emit_stage(const tile::View& view, const tile::Mem& dst, bool asynchronous);
+
+  // emit_roles.cpp: producers and consumers, and the rings between them
+  void emit(const tile::Role& role);
+  void emit(const tile::Reserve& reserve);
+  void emit_tma(const tile::View& view, const tile::Mem& dst);
+  void emit_barriers(SourceText& out) const;
+  bool has_roles() const { return kernel_.producers > 0; }
+  /// Address of a slot's barrier: full, or free.
+  std::string barrier(const tile::Mem& ring, bool full, const std::string& slot) const;
+  void emit_role_acquire(const tile::Mem& ring);
+  void emit_role_release(const tile::Mem& ring);
+  void next_slot(const tile::Mem& ring, bool write);
+
+  // emit_sync.cpp: rings, barriers and asynchronous copies
+  void emit(const tile::Await& await);
+  void emit(const tile::Acquire& acquire);
+  void commit_copies(const tile::Block& copies);
   void emit_ring_step(const std::string& tile, bool write);
   void emit_sync();
 
@@ -134,7 +165,13 @@ class KernelEmitter {
   std::map<std::string, std::string> own_names_;     // emitter's names that belong to a tensor or a tile
   std::vector<int> element_depth_;                   // braces opened by open_element
   std::map<std::string, std::string> vector_flags_;  // name to condition, declared in front of the body
-  std::string thread_, row_, column_;                // names of thread index and its coordinates
+  std::map<std::string, std::string> functions_;
+  bool has_wgmma_ = false;
+  int wgmma_commits_ = 0;
+  std::map<std::string, std::pair<int, const tile::Mem*>> wgmma_of_;  // token to its group and accumulator
+  int commits_ = 0;                       // groups of asynchronous copies started so far, in the order of the text
+  std::map<std::string, int> commit_of_;  // token to its group
+  std::string thread_, row_, column_;     // names of thread index and its coordinates
   std::string held_row_, held_column_;
 };
 

@@ -76,6 +76,8 @@ std::string KernelEmitter::access(const Mem& tile, const Element& at, bool write
     return fmt::format("{}[{} * {} + {}]", tile.name, at.held_row, fragment.columns.count(), at.held_column);
   }
   const std::string column = tile.dims.size() == 2 ? " + " + at.column : "";
+  if (in_panels(tile))
+    return fmt::format("{}[in_panels<{}>({}, {})]", base(tile, write), tile.dims[0].extent, at.row, at.column);
   if (tile.dims.size() == 1) return fmt::format("{}[{}]", base(tile, write), at.row);
   return fmt::format("{}[({}) * {}{}]", base(tile, write), at.row, pitch_of(tile), column);
 }

@@ -53,9 +53,19 @@ class Layouts {
   }
 
  private:
-  void choose_family(Mma& mma) const {
+  void choose_family(Mma& mma) {
     if (mma.by == tile::Family::unset) mma.by = tile::Family::fma;
-    if (kernel_.threads() <= 0 || mma.by != tile::Family::fma) return;
+    if (kernel_.threads() <= 0) return;
+    if (mma.by != tile::Family::fma) {
+      tensor_cores_ = true;
+      for (const tile::Operand* operand : {&mma.lhs, &mma.rhs}) {
+        const auto* name = std::get_if<tile::TileName>(operand);
+        if (!name) throw InternalError("infer_layouts: an operand of " + mma.dst + " is not staged");
+        if (kernel_.find(*name)->space == Space::shared) operands_.insert(*name);
+        if (mma.by == tile::Family::wgmma) read_by_wgmma_.insert(*name);
+      }
+      return;
+    }
     for (const tile::Operand* operand : {&mma.lhs, &mma.rhs}) {
       const auto* name = std::get_if<tile::TileName>(operand);
       if (!name) {
@@ -112,8 +122,10 @@ class Layouts {
 
   tile::Layout register_layout(const Mem& mem) {
     tile::ThreadGrid grid{kernel_.thread_rows, kernel_.thread_columns, 1, 1};
+    if (tensor_cores_) grid.row_vector = grid.column_vector = 2, grid.row_unit = 8;
     if (mem.dims.size() == 1) return tile::RowsOf{grid};
     // A vector of columns a thread, unless that leaves many threads without work at the tile's edge.
+    if (tensor_cores_) return grid;
     const int extent = mem.dims[1].extent, step = kVector * grid.columns;
     const bool fits = extent % kVector == 0 && round_up(extent, step) * 2 <= extent * 3;
     if (fits && group_has(mem.name, in_vectors_) && !group_has(mem.name, one_by_one_)) grid.column_vector = kVector;
@@ -125,6 +137,12 @@ class Layouts {
     for (const auto& [axis, multiple] : mem.align)
       if (axis == mem.dims.back().axis) return tile::Rows{round_up(extent, static_cast<int>(multiple))};
     if (mem.dims.size() == 1) return tile::Rows{extent};
+    if (operands_.contains(mem.name)) {
+      // Instructions read 16 columns at a time, those beyond a tile's edge too.
+      const int columns = round_up(extent, 16), bytes = columns * size_in_bytes(mem.type);
+      if ((bytes % 128 == 0 && columns == extent) || read_by_wgmma_.contains(mem.name)) return tile::Panels{};
+      return tile::Rows{bytes / 16 % 2 == 0 ? columns + 16 / size_in_bytes(mem.type) : columns};
+    }
     const int vector = 16 / size_in_bytes(mem.type);
     int pitch = round_up(extent, vector);
     // An odd number of vectors a row: the same column of 8 neighbouring rows lies in 8 different groups of banks.
@@ -135,6 +153,8 @@ class Layouts {
   Kernel& kernel_;
   Groups groups_;
   std::set<std::string> read_across_, one_by_one_, in_vectors_;
+  bool tensor_cores_ = false;
+  std::set<std::string> operands_, read_by_wgmma_;  // of tensor cores, in shared memory
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "compiler/passes/insert_barriers.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "compiler/support/diagnostic.h"
@@ -14,14 +15,20 @@ using tile::Stmt;
 /// What threads have read and written since the last sync.
 struct Open {
   std::set<std::string> reads, writes;
+  /// Tiles that asynchronous copies are filling: a sync ends none of those.
+  std::set<std::string> in_flight;
+
+  void sync() { reads.clear(), writes.clear(); }
 
   bool includes(const Open& other) const {
     return std::includes(reads.begin(), reads.end(), other.reads.begin(), other.reads.end()) &&
-           std::includes(writes.begin(), writes.end(), other.writes.begin(), other.writes.end());
+           std::includes(writes.begin(), writes.end(), other.writes.begin(), other.writes.end()) &&
+           std::includes(in_flight.begin(), in_flight.end(), other.in_flight.begin(), other.in_flight.end());
   }
   void add(const Open& other) {
     reads.insert(other.reads.begin(), other.reads.end());
     writes.insert(other.writes.begin(), other.writes.end());
+    in_flight.insert(other.in_flight.begin(), other.in_flight.end());
   }
 };
 
@@ -34,8 +41,11 @@ class Barriers {
         if (mem.ring > 1) rings_.insert(mem.name);
       }
     tile::walk(kernel.body, [&](const Stmt& stmt) {
-      if (const auto* copy = std::get_if<tile::Copy>(&stmt.node))
-        if (const auto* view = std::get_if<tile::View>(&copy->dst)) shared_.insert(view->tensor);
+      const auto* copy = std::get_if<tile::Copy>(&stmt.node);
+      if (!copy) return;
+      if (const auto* view = std::get_if<tile::View>(&copy->dst)) shared_.insert(view->tensor);
+      if (const auto* name = std::get_if<tile::TileName>(&copy->dst); name && !copy->token.empty())
+        tokens_.emplace(copy->token, *name);
     });
   }
 
@@ -51,13 +61,14 @@ class Barriers {
       } else if (std::get_if<tile::Role>(&stmt.node)) {
         throw InternalError("insert_barriers: roles need rings, not syncs");
       } else {
-        if (std::get_if<tile::Sync>(&stmt.node)) open = {};
+        if (std::get_if<tile::Sync>(&stmt.node)) open.sync();
         if (const auto* acquired = std::get_if<tile::Acquire>(&stmt.node)) acquire(acquired->tile, open);
+        if (const auto* await = std::get_if<tile::Await>(&stmt.node)) arrive(await->token, open);
         if (const auto* released = std::get_if<tile::Release>(&stmt.node)) release(released->tile, open);
         const Open own = accesses(stmt);
         if (conflicts(open, own)) {
           out.push_back({tile::Sync{}});
-          open = {};
+          open.sync();
         }
         open.add(own);
         out.push_back(stmt);
@@ -82,14 +93,20 @@ class Barriers {
   }
 
   void run_branch(const tile::If& branch, Open& open, Block& out) const {
-    Open inner = open;
     tile::If copy = branch;
+    // All threads need the sync that its first statement needs, and what follows the branch rarely needs another then.
+    if (branch.uniform == tile::If::Uniform::block && !branch.body.empty() &&
+        conflicts(open, accesses(branch.body.front()))) {
+      out.push_back({tile::Sync{}});
+      open.sync();
+    }
+    Open inner = open;
     copy.body = run(branch.body, inner);
     // Only some threads come here: they can't wait for the others inside.
     if (branch.uniform != tile::If::Uniform::block && has_sync(copy.body)) {
       out.push_back({tile::Sync{}});
-      open = {};
-      inner = {};
+      open.sync();
+      inner = open;
       copy.body = run(branch.body, inner);
       if (has_sync(copy.body)) throw InternalError("insert_barriers: a sync is needed inside a branch of a warp");
     }
@@ -112,14 +129,25 @@ class Barriers {
     const tile::Effects effects = tile::effects_of(stmt);
     for (const std::string& name : effects.reads)
       if (shared_.contains(name)) out.reads.insert(name);
+    const auto* copy = std::get_if<tile::Copy>(&stmt.node);
+    const bool asynchronous = copy && (copy->via == tile::Via::cp_async || copy->via == tile::Via::tma);
     for (const std::string& name : effects.writes)
-      if (shared_.contains(name)) out.writes.insert(filled(name));
+      if (shared_.contains(name)) {
+        out.writes.insert(filled(name));
+        if (asynchronous) out.in_flight.insert(name);
+      }
     return out;
   }
 
   /// The oldest filled slot becomes the one that is read.
   void acquire(const std::string& name, Open& open) const {
     if (open.writes.erase(filled(name)) > 0) open.writes.insert(name);
+    // A thread waits for its own copies; that others have arrived it knows behind the next sync only.
+    if (open.in_flight.contains(name)) open.writes.insert(name);
+  }
+  void arrive(const std::string& token, Open& open) const {
+    const auto tile = tokens_.find(token);
+    if (tile != tokens_.end() && open.in_flight.erase(tile->second) > 0) open.writes.insert(tile->second);
   }
   /// The slot that was read becomes one to fill.
   void release(const std::string& name, Open& open) const {
@@ -134,6 +162,7 @@ class Barriers {
   }
 
   std::set<std::string> shared_, rings_;
+  std::map<std::string, std::string> tokens_;  // of copies, to the tile that each fills
 };
 
 }  // namespace
@@ -141,7 +170,8 @@ class Barriers {
 tile::Program insert_barriers(const tile::Program& program, const Target&) {
   tile::Program out = program;
   for (tile::Kernel& kernel : out.kernels) {
-    if (kernel.threads() <= 1) continue;
+    // Roles meet at the slots of rings.
+    if (kernel.threads() <= 1 || kernel.producers > 0) continue;
     Open open;
     kernel.body = Barriers(kernel).run(kernel.body, open);
   }

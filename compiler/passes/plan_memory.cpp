@@ -14,7 +14,7 @@ namespace {
 using tile::Kernel;
 using tile::Mem;
 
-constexpr std::int64_t kAlignment = 128;
+constexpr std::int64_t kAlignment = 128, kPanelAlignment = 1024;
 
 std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -58,9 +58,17 @@ void place_tiles(const tile::Program& program, Kernel& kernel, const Target& tar
   std::string buffers;
   for (Mem& mem : kernel.mems) {
     if (mem.space != Space::shared) continue;
+    // Swizzled panels repeat every 1024 bytes of address.
+    if (std::holds_alternative<tile::Panels>(mem.layout)) offset = round_up(offset, kPanelAlignment);
     mem.offset = offset;
     offset = round_up(offset + shared_bytes_of(mem), kAlignment);
     buffers += (buffers.empty() ? "" : "; ") + describe(mem);
+  }
+  if (kernel.producers > 0) {
+    // Of each slot two barriers of 8 bytes: it is full, it is free.
+    kernel.barriers = offset;
+    for (const Mem& mem : kernel.mems)
+      if (mem.space == Space::shared) offset += std::int64_t{16} * mem.ring;
   }
   kernel.shared_bytes = offset;
   if (offset <= target.shared_memory_per_block) return;
@@ -108,8 +116,8 @@ int held(int extent, int threads, int vector) { return (extent + threads * vecto
 int registers_of(const Mem& mem) {
   if (mem.space != Space::register_file) return 0;
   if (const auto* grid = std::get_if<tile::ThreadGrid>(&mem.layout))
-    return held(mem.dims[0].extent, grid->rows, grid->row_vector) *
-           held(mem.dims[1].extent, grid->columns, grid->column_vector);
+    return size_in_bytes(mem.type) * held(mem.dims[0].extent, grid->rows, grid->row_vector) *
+           held(mem.dims[1].extent, grid->columns, grid->column_vector) / 4;
   if (const auto* rows = std::get_if<tile::RowsOf>(&mem.layout))
     return held(mem.dims[0].extent, rows->grid.rows, rows->grid.row_vector);
   return 0;
@@ -117,12 +125,7 @@ int registers_of(const Mem& mem) {
 
 }  // namespace
 
-std::int64_t shared_bytes_of(const Mem& mem) {
-  const auto* rows = std::get_if<tile::Rows>(&mem.layout);
-  const std::int64_t last = mem.dims.empty() ? 1 : mem.dims.back().extent;
-  const std::int64_t pitch = rows && rows->pitch > 0 ? rows->pitch : last;
-  return mem.element_count() / last * pitch * mem.ring * size_in_bytes(mem.type);
-}
+std::int64_t shared_bytes_of(const Mem& mem) { return mem.byte_count(); }
 
 int fragment_registers(const Kernel& kernel) { return most_registers(kernel).first; }
 

@@ -21,26 +21,56 @@ using tile::Staging;
 using tile::Stmt;
 using tile::View;
 
+constexpr int kStep = 16;  // elements of the contracted axis that one instruction of 16-bit tensor cores sums
+
+/// Stages at one loop that start their copies equally far ahead.
+using Group = std::vector<const Staging*>;
+
+/// Loops over one variable that follow each other, as splitting leaves them: each begins where the one before it ends.
+struct Chain {
+  Expr begin, end;
+  bool first = true;
+  std::vector<View> views;  // that its products read
+};
+
 class Stager {
  public:
   Stager(const tile::Program& program, Kernel& kernel) : program_(program), kernel_(kernel) {}
 
   void run() {
-    for (const Staging& staging : kernel_.stagings) {
-      staged_ = false;
-      if (is_loop(staging.at))
-        kernel_.body = in_loops(kernel_.body, staging);
+    // Rings first: what is staged around their loop is then under way together with their first slots.
+    std::vector<Group> groups;
+    for (const bool rings : {true, false})
+      for (const Staging& staging : kernel_.stagings) {
+        if (is_ahead(staging) != rings) continue;
+        const auto together = std::find_if(groups.begin(), groups.end(), [&](const Group& group) {
+          return rings && group.front()->at == staging.at && group.front()->ring == staging.ring;
+        });
+        if (together != groups.end())
+          together->push_back(&staging);
+        else
+          groups.push_back({&staging});
+      }
+    for (const Group& group : groups) {
+      staged_.clear();
+      if (is_loop(group.front()->at))
+        kernel_.body = in_loops(kernel_.body, group);
       else
-        kernel_.body = stage_block(kernel_.body, staging);
-      if (!staged_)
-        throw UserError(fmt::format("{}: stage_at: no product of kernel {} reads a tile of {} at that loop",
-                                    staging.tensor, kernel_.name, staging.tensor),
-                        {"leave the directive out, or name the loop of the product that reads it"});
+        for (const Staging* staging : group) kernel_.body = stage_block(kernel_.body, *staging);
+      for (const Staging* staging : group)
+        if (!staged_.contains(staging->tensor))
+          throw UserError(fmt::format("{}: stage_at: no product of kernel {} reads a tile of {} at that loop",
+                                      staging->tensor, kernel_.name, staging->tensor),
+                          {"leave the directive out, or name the loop of the product that reads it"});
     }
     kernel_.stagings.clear();
   }
 
  private:
+  /// By warps of its own, which run ahead as far as slots are free.
+  static bool is_produced(const Staging& staging) { return staging.via == tile::Via::tma; }
+  bool is_ahead(const Staging& staging) const { return staging.ring > 1 && is_loop(staging.at); }
+
   bool is_loop(const std::string& var) const {
     bool found = false;
     tile::walk(kernel_.body, [&](const Stmt& stmt) {
@@ -49,21 +79,54 @@ class Stager {
     return found;
   }
 
-  Block in_loops(const Block& block, const Staging& staging) {
+  static bool follows(const For& before, const For& after) {
+    if (before.var != after.var || before.descending != after.descending || before.kind != For::Kind::serial ||
+        after.kind != For::Kind::serial)
+      return false;
+    return before.descending ? before.begin == after.end : before.end == after.begin;
+  }
+
+  /// The chain that the loop at `position` belongs to. What stands between its loops is of no matter.
+  static Chain chain_at(const Block& block, std::size_t position) {
+    const For& loop = std::get<For>(block[position].node);
+    Chain chain{loop.begin, loop.end};
+    const auto note = [&](const For& of) {
+      tile::walk(of.body, [&](const Stmt& stmt) {
+        if (const auto* mma = std::get_if<Mma>(&stmt.node))
+          for (const tile::Operand* operand : {&mma->lhs, &mma->rhs})
+            if (const auto* view = std::get_if<View>(operand)) chain.views.push_back(*view);
+      });
+    };
+    note(loop);
+    const For* last = &loop;
+    for (std::size_t n = position + 1; n < block.size(); ++n)
+      if (const auto* next = std::get_if<For>(&block[n].node); next && follows(*last, *next)) note(*(last = next));
+    const For* first = &loop;
+    for (std::size_t n = position; n-- > 0;)
+      if (const auto* before = std::get_if<For>(&block[n].node); before && follows(*before, *first))
+        note(*(first = before));
+    chain.first = first == &loop;
+    (loop.descending ? chain.begin : chain.end) = loop.descending ? last->begin : last->end;
+    (loop.descending ? chain.end : chain.begin) = loop.descending ? first->end : first->begin;
+    return chain;
+  }
+
+  Block in_loops(const Block& block, const Group& group) {
     Block out;
-    for (const Stmt& stmt : block) {
+    for (std::size_t n = 0; n < block.size(); ++n) {
+      const Stmt& stmt = block[n];
       if (const auto* loop = std::get_if<For>(&stmt.node)) {
         For copy = *loop;
-        if (loop->var != staging.at)
-          copy.body = in_loops(loop->body, staging);
-        else if (staging.ring > 1 && loop->kind != For::Kind::once)
-          stage_ahead(copy, staging, out);
+        if (loop->var != group.front()->at)
+          copy.body = in_loops(loop->body, group);
+        else if (!is_produced(*group.front()) && is_ahead(*group.front()) && loop->kind != For::Kind::once)
+          stage_ahead(copy, chain_at(block, n), group, out);
         else
-          copy.body = stage_block(loop->body, staging);
+          for (const Staging* staging : group) copy.body = stage_block(copy.body, *staging);
         out.push_back({copy});
       } else if (const auto* branch = std::get_if<If>(&stmt.node)) {
         If copy = *branch;
-        copy.body = in_loops(branch->body, staging);
+        copy.body = in_loops(branch->body, group);
         out.push_back({copy});
       } else {
         out.push_back(stmt);
@@ -96,52 +159,90 @@ class Stager {
       }
       return inner;
     });
-    staged_ = staged_ || !found.empty();
+    if (!found.empty()) staged_.insert(staging.tensor);
     return found;
   }
 
+  /// Each tile is copied in front of its first reader, and waited for there.
   Block stage_block(const Block& block, const Staging& staging) {
     Block body = block;
-    const std::vector<Staged> staged = replace_operands(body, staging, 1);
+    const std::vector<Staged> staged = replace_operands(body, staging, is_produced(staging) ? staging.ring : 1);
     Block out;
     std::set<std::string> copied;
-    for (Stmt& stmt : body) {
+    for (std::size_t n = 0; n < body.size(); ++n) {
+      Stmt& stmt = body[n];
       for (const Staged& s : staged)
         if (!copied.contains(s.tile) && reads(stmt, s.tile)) {
+          if (is_produced(staging)) {
+            check_tiled(s);
+            out.push_back({tile::Reserve{s.tile}});
+            out.push_back(copy_of(s, staging));
+            out.push_back({tile::Acquire{s.tile}});
+            copied.insert(s.tile);
+            continue;
+          }
           out.push_back(copy_of(s, staging));
           copied.insert(s.tile);
+          if (staging.via == tile::Via::vector) continue;
+          auto& copy = std::get<tile::Copy>(out.back().node);
+          copy.token = s.tile + "_copied";
+          out.push_back({tile::Await{copy.token}});
         }
+      std::vector<std::string> done;
+      for (const Staged& s : staged)
+        if (is_produced(staging) && reads(stmt, s.tile) &&
+            std::none_of(body.begin() + static_cast<std::ptrdiff_t>(n) + 1, body.end(),
+                         [&](const Stmt& later) { return reads(later, s.tile); }))
+          done.push_back(s.tile);
       out.push_back(std::move(stmt));
+      for (const std::string& name : done) out.push_back({tile::Release{name}});
     }
     return out;
   }
 
-  void stage_ahead(For& loop, const Staging& staging, Block& out) {
-    const std::vector<Staged> staged = replace_operands(loop.body, staging, staging.ring);
+  void check_tiled(const Staged& staged) const {
+    if (tile::tiled_view(staged.view, *kernel_.find(staged.tile))) return;
+    throw UserError(
+        fmt::format("copy of {0}: tma copies tiles whose rows and columns are elements of {0} one after the other, "
+                    "and an index of {0} is an expression over them",
+                    staged.view.tensor),
+        {"copy: cp_async, without warps"});
+  }
+
+  /// A copy ahead may be of a tile that another loop of the chain reads: it keeps the limits that any of them has.
+  static View limited(View view, const Chain& chain) {
+    for (const View& other : chain.views) {
+      if (other.tensor != view.tensor || other.indices != view.indices || other.at.size() != view.at.size()) continue;
+      for (std::size_t n = 0; n < view.at.size(); ++n)
+        if (view.at[n].axis == other.at[n].axis && view.at[n].origin == other.at[n].origin && !view.at[n].limit)
+          view.at[n].limit = other.at[n].limit;
+    }
+    return view;
+  }
+
+  /// Of each slot that is read: acquire it, start the copy that is a ring's length less one ahead, read it, release it.
+  /// The first loop of a chain starts the first copies; its last has nothing to start towards its end.
+  void stage_ahead(For& loop, const Chain& chain, const Group& group, Block& out) {
+    std::vector<std::pair<Staged, const Staging*>> all;
+    for (const Staging* staging : group)
+      for (Staged& s : replace_operands(loop.body, *staging, staging->ring)) all.emplace_back(std::move(s), staging);
     const Expr var = variable(loop.var);
-    const int distance = staging.ring - 1;
-    const auto at = [&](const Staged& s, const Expr& index) {
-      Stmt copy = copy_of(s, staging);
-      return tile::substitute(Block{copy}, {{loop.var, index}}).front();
-    };
-    const auto within = [&](const Expr& index) {
-      return loop.descending ? less_equal(loop.begin, index) : less(index, loop.end);
-    };
-    const auto guarded = [&](const Staged& s, const Expr& index) {
+    const int distance = group.front()->ring - 1;
+    const auto copies_at = [&](const Expr& index) {
       If branch;
-      branch.condition = within(index);
-      branch.body = {at(s, index)};
+      branch.condition = loop.descending ? less_equal(chain.begin, index) : less(index, chain.end);
+      for (const auto& [s, staging] : all) branch.body.push_back(copy_of({limited(s.view, chain), s.tile}, *staging));
+      branch.body = tile::substitute(branch.body, {{loop.var, index}});
       return Stmt{branch};
     };
-    for (int n = 0; n < distance; ++n)
-      for (const Staged& s : staged) out.push_back(guarded(s, loop.descending ? loop.end - 1 - n : loop.begin + n));
+    if (chain.first)
+      for (int n = 0; n < distance; ++n)
+        out.push_back(copies_at(loop.descending ? chain.end - 1 - n : chain.begin + n));
     Block body;
-    for (const Staged& s : staged) {
-      body.push_back({tile::Acquire{s.tile}});
-      body.push_back(guarded(s, loop.descending ? var - distance : var + distance));
-    }
+    for (const auto& [s, staging] : all) body.push_back({tile::Acquire{s.tile}});
+    body.push_back(copies_at(loop.descending ? var - distance : var + distance));
     for (Stmt& stmt : loop.body) body.push_back(std::move(stmt));
-    for (const Staged& s : staged) body.push_back({tile::Release{s.tile}});
+    for (const auto& [s, staging] : all) body.push_back({tile::Release{s.tile}});
     loop.body = std::move(body);
   }
 
@@ -149,7 +250,7 @@ class Stager {
     tile::Copy copy;
     copy.dst = staged.tile;
     copy.src = staged.view;
-    copy.via = tile::Via::vector;
+    copy.via = staging.via;
     copy.vector = staging.vector;
     return {copy};
   }
@@ -165,7 +266,7 @@ class Stager {
                                          number == 0 ? "" : std::to_string(number + 1));
     Mem mem;
     mem.name = name;
-    mem.type = ScalarType::f32;
+    mem.type = type_of(view, mma, staging);
     for (const tile::Coordinate& coordinate : view.at)
       mem.dims.push_back({coordinate.axis, extent_of(coordinate, mma)});
     mem.space = staging.space;
@@ -179,6 +280,27 @@ class Stager {
     return name;
   }
 
+  static bool on_tensor_cores(const Mma& mma) {
+    return mma.by == tile::Family::mma_sync || mma.by == tile::Family::wgmma;
+  }
+
+  /// Multiply-adds read f32; tensor cores read what is in memory.
+  ScalarType type_of(const View& view, const Mma& mma, const Staging& staging) const {
+    const ScalarType type = program_.find_tensor(view.tensor)->type;
+    if (!on_tensor_cores(mma)) {
+      if (staging.via != tile::Via::vector && type != ScalarType::f32)
+        throw UserError(
+            fmt::format("copy of {}: an asynchronous copy moves bytes as they are, and fma reads f32 while {} is {}",
+                        view.tensor, view.tensor, name_of(type)),
+            {"copy: vector, or mma: mma_sync"});
+      return ScalarType::f32;
+    }
+    if (type != ScalarType::f16 && type != ScalarType::bf16)
+      throw UserError(fmt::format("mma: {} is {}, {} reads f16 or bf16", view.tensor, name_of(type), name_of(mma.by)),
+                      {"--dtype bf16, or mma: fma"});
+    return type;
+  }
+
   /// From the other tiles of the product, or, for the contracted axis, from what is known of its length.
   int extent_of(const tile::Coordinate& coordinate, const Mma& mma) const {
     const auto from = [&](const tile::TileName& name) {
@@ -190,12 +312,14 @@ class Stager {
       if (const auto* name = std::get_if<tile::TileName>(operand); name && extent == 0) extent = from(*name);
     if (extent > 0) return extent;
     if (!coordinate.limit) throw InternalError("stage_tiles: nothing says how long " + coordinate.axis + " is");
-    return static_cast<int>(evaluate_integer(*coordinate.limit, program_.known));
+    const int length = static_cast<int>(evaluate_integer(*coordinate.limit, program_.known));
+    // What lies beyond the limit is absent, so zero.
+    return on_tensor_cores(mma) ? (length + kStep - 1) / kStep * kStep : length;
   }
 
   const tile::Program& program_;
   Kernel& kernel_;
-  bool staged_ = false;
+  std::set<std::string> staged_;  // tensors
 };
 
 }  // namespace

@@ -31,6 +31,8 @@ PlacementBuilder& PlacementBuilder::stage_at(LoopName loop) { return set(Directi
 PlacementBuilder& PlacementBuilder::ring_buffer(int slots) {
   return set(DirectiveKind::ring_buffer, std::int64_t{slots});
 }
+PlacementBuilder& PlacementBuilder::copy(CopyPath path) { return set(DirectiveKind::copy, std::string(name_of(path))); }
+PlacementBuilder& PlacementBuilder::mma(Family family) { return set(DirectiveKind::mma, std::string(name_of(family))); }
 PlacementBuilder& PlacementBuilder::vectorize(int elements) {
   return set(DirectiveKind::vectorize, std::int64_t{elements});
 }
@@ -53,6 +55,11 @@ ScheduleBuilder& ScheduleBuilder::rewrite(RewriteMode mode) {
 
 ScheduleBuilder& ScheduleBuilder::bound(const std::string& extent, std::int64_t value) {
   schedule_.bound.emplace_back(extent, value);
+  return *this;
+}
+
+ScheduleBuilder& ScheduleBuilder::warps(int producer, int consumer) {
+  schedule_.warps = {{"producer", producer}, {"consumer", consumer}};
   return *this;
 }
 

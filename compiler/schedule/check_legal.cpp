@@ -36,6 +36,7 @@ void check_legal(const Schedule& schedule, const Algorithm& algorithm, const Tar
   check_names_and_sites(check);
   check_places(check);
   check_storage(check);
+  check_products(check);
   check_rewrite(check);
   check_sizes(check);
   check.errors.throw_if_any();

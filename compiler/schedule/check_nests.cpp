@@ -167,7 +167,10 @@ bool check_blocks_are_outermost(LegalityCheck& check, const LoopNest& nest) {
 
 void check_threads(LegalityCheck& check, const LoopNest& nest) {
   if (!check.least.is_cuda()) return;
-  const auto threads = nest.placement->threads();
+  const auto threads = check.schedule.threads_of(*nest.placement);
+  if (!check.schedule.warps.empty() && nest.placement->threads())
+    check.errors.error(place_of(nest, DirectiveKind::threads), "threads of " + nest.root + ": warps says who computes",
+                       {"leave threads out"});
   const Location where = place_of(nest, DirectiveKind::threads);
   if (!threads) {
     check.errors.error(nest.placement->where, nest.root + " has a kernel of its own and no threads",

@@ -141,7 +141,7 @@ class BudgetFinder {
 
 /// Accumulators and tiles in registers: what each thread holds at the least.
 void check_registers(LegalityCheck& check, const LoopNest& nest) {
-  const auto threads = nest.placement->threads();
+  const auto threads = check.schedule.threads_of(*nest.placement);
   if (!threads || check.target.registers_per_thread <= 0 || threads->first < 1 || threads->second < 1) return;
   const auto share = [&](std::int64_t rows, std::int64_t columns) {
     return (rows + threads->first - 1) / threads->first * ((columns + threads->second - 1) / threads->second);
@@ -179,12 +179,13 @@ void check_registers(LegalityCheck& check, const LoopNest& nest) {
         placement == nullptr || placement->store_in().value_or(Space::register_file) != Space::shared;
     if (here && in_registers) add(element.name, columns);
   }
-  const std::int64_t count = std::int64_t{threads->first} * threads->second;
+  const std::int64_t count =
+      std::int64_t{threads->first} * threads->second + 128 * check.schedule.warpgroups_of("producer");
   const std::int64_t limit = std::min<std::int64_t>(check.target.registers_per_thread,
                                                     check.target.registers_per_sm / std::max<std::int64_t>(count, 1));
   if (registers <= limit) return;
-  const Directive* where = nest.placement->find(DirectiveKind::threads);
-  check.errors.error(where->where,
+  const Directive* directive = nest.placement->find(DirectiveKind::threads);
+  check.errors.error(directive ? directive->where : check.place_of_key("warps"),
                      "tiles of " + nest.root + " need " + std::to_string(registers) + " registers a thread, " +
                          check.target.name + " has " + std::to_string(limit) + " for each of " + std::to_string(count) +
                          " threads",

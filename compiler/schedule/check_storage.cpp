@@ -25,6 +25,11 @@ struct CheckedDirective {
                        std::move(notes));
   }
   bool is_root() const { return check.is_root(placement.name); }
+  bool is_computed_by(Family family) const {
+    const std::vector<const LoopNest*> nests = check.nests_of(placement.name);
+    return std::any_of(nests.begin(), nests.end(),
+                       [&](const LoopNest* nest) { return check.family_of(*nest) == family; });
+  }
 };
 
 void check_store_in(const CheckedDirective& checked) {
@@ -47,7 +52,7 @@ void check_store_in(const CheckedDirective& checked) {
   if (*space == Space::shared) return;
   if (checked.role == NameRole::input) {
     checked.error("a product reads it, and multiply-adds read their operands from shared memory", {"store_in: shared"});
-  } else if (cuda && checked.check.is_factor(name)) {
+  } else if (cuda && checked.check.is_factor(name) && checked.is_computed_by(Family::fma)) {
     checked.error(name + " is an operand of a product, and multiply-adds read their operands from shared memory",
                   {"store_in: shared"});
   } else if (const auto at = checked.placement.compute_at()) {

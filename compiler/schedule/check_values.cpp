@@ -82,6 +82,20 @@ void check_threads(const std::vector<std::int64_t>& numbers, const Subject& subj
   subject.check_number(numbers[1], "columns");
 }
 
+void check_warps(const Schedule& schedule, const Subject& subject) {
+  for (const auto& [role, count] : schedule.warps) {
+    const std::string near = nearest_name(role, {"producer", "consumer"});
+    if (role != "producer" && role != "consumer")
+      subject.error(quoted(role) + " is no role, wanted is " + describe_form(ValueForm::role_numbers),
+                    near.empty() ? std::vector<std::string>{} : std::vector{"did you mean " + near + "?"});
+    else
+      subject.check_number(count, role);
+  }
+  if (schedule.warpgroups_of("producer") != 1) subject.error("one producer is needed", {"producer: 1"});
+  if (schedule.warpgroups_of("consumer") == 0) subject.error("no consumer is named", {"consumer: 2"});
+  if (schedule.warps.size() > 2) subject.error("a role is given twice");
+}
+
 bool form_matches(const DirectiveValue& value, ValueForm form) {
   switch (form) {
     case ValueForm::flag:
@@ -92,6 +106,7 @@ bool form_matches(const DirectiveValue& value, ValueForm form) {
       return std::holds_alternative<std::vector<std::int64_t>>(value);
     case ValueForm::loop:
     case ValueForm::space:
+    case ValueForm::word:
       return std::holds_alternative<std::string>(value);
     case ValueForm::loops:
       return std::holds_alternative<std::vector<std::string>>(value);
@@ -114,7 +129,7 @@ void check_directive_value(const Directive& directive, const std::string& owner,
   const DirectiveInfo& info = directive_info(directive.kind);
   const Subject subject{info, owner, directive.where, errors};
   if (!form_matches(directive.value, info.form)) {
-    subject.error("wanted is " + describe_form(info.form));
+    subject.error("wanted is " + describe_value(info));
     return;
   }
   switch (info.form) {
@@ -147,6 +162,15 @@ void check_directive_value(const Directive& directive, const std::string& owner,
                       near.empty() ? std::vector<std::string>{} : std::vector{"did you mean " + near + "?"});
       break;
     }
+    case ValueForm::word: {
+      const auto& word = std::get<std::string>(directive.value);
+      const std::vector<std::string> words(info.words.begin(), info.words.end());
+      const std::string near = nearest_name(word, words);
+      if (std::find(words.begin(), words.end(), word) == words.end())
+        subject.error(quoted(word) + " is none, wanted is " + describe_value(info),
+                      near.empty() ? std::vector<std::string>{} : std::vector{"did you mean " + near + "?"});
+      break;
+    }
     default:
       throw InternalError("a directive with the value of a top-level key");
   }
@@ -172,6 +196,9 @@ void check_schedule_values(const Schedule& schedule, Diagnostics& errors) {
   const DirectiveInfo& bound = *find_directive("bound");
   const Subject bounds{bound, "", place("bound"), errors};
   if (!schedule.bound.empty() || schedule.places.count("bound") > 0) check_axis_numbers(schedule.bound, bounds);
+
+  const Subject warps{*find_directive("warps"), "", place("warps"), errors};
+  if (!schedule.warps.empty() || schedule.places.count("warps") > 0) check_warps(schedule, warps);
 
   if (schedule.placements.size() > kMostNames)
     errors.error(schedule.where, std::to_string(schedule.placements.size()) + " names, at most " +

@@ -29,6 +29,15 @@ std::vector<DirectiveInfo> make_table() {
        "refused.",
        "bound: {Sk: 1024}", "S: f32[i 16, j Sk] in shared       # how much?",
        "S: f32[i 16, j 1024] in shared     # 65536 bytes"},
+      {"warps", std::nullopt, kTopLevel, Form::role_numbers, 1, 3, false,
+       "Warpgroups of four warps with one task each (sm_90a, mma: wgmma): one producer, whose first thread copies "
+       "tiles into "
+       "the slots of rings, and 1 to 3 consumers, which compute and share the rows of a tile. Registers go from the "
+       "producer "
+       "to the consumers. Takes the place of threads; every staged input has copy: tma.",
+       "warps: {producer: 1, consumer: 2}", "for j.o: copy K_tile; sync; S = Q * K_tile; sync",
+       "producer: for j.o: wait for a free slot of K_tile; copy K_tile\n"
+       "consumer: for j.o: wait for a full slot of K_tile; S = Q * K_tile; free the slot"},
       {"tile", Kind::tile, kRootDefinition, Form::axis_numbers, 1, 1024, false,
        "Splits the loop over an axis into a loop over tiles, named i.o, and the tile. Axes not named are whole in the "
        "tile. "
@@ -83,6 +92,48 @@ std::vector<DirectiveInfo> make_table() {
        "K: {stage_at: j.o, store_in: shared, ring_buffer: 2}",
        "for j.o: copy K_tile <- K[j.o]; sync; S = Q * K_tile; sync",
        "copy K_tile[0] <- K[0]\nfor j.o: copy K_tile[(j.o + 1) % 2] <- K[j.o + 1]; S = Q * K_tile[j.o % 2]; sync"},
+      {"copy",
+       Kind::copy,
+       kStagedInput,
+       Form::word,
+       0,
+       0,
+       false,
+       "How the tile gets to shared memory. vector (the default): loaded into registers, then stored. cp_async (sm_80 "
+       "and "
+       "later): 16 bytes at a time past the registers, so that a ring's next tiles are under way while one is read; "
+       "rows "
+       "that strides or addresses keep from 16-byte copies are loaded element by element. tma (sm_90a, with warps): a "
+       "tensor "
+       "map describes the tensor, one thread starts the copy of a whole tile; strides and addresses are multiples of "
+       "16 "
+       "bytes.",
+       "K: {stage_at: j.o, store_in: shared, copy: cp_async, ring_buffer: 2}",
+       "for j.o:\n  r = load K[64 rows of j]; K_tile = r; sync\n  S = Q * K_tile",
+       "start K_tile[0] <- K[0]\nfor j.o:\n  wait for K_tile[j.o % 2]; sync\n  start K_tile[(j.o + 1) % 2] <- K[j.o + "
+       "1]\n"
+       "  S = Q * K_tile[j.o % 2]",
+       {"vector", "cp_async", "tma"}},
+      {"mma",
+       Kind::mma,
+       kRootDefinition | kInnerDefinition,
+       Form::word,
+       0,
+       0,
+       false,
+       "The instructions that compute the products of its kernel; named at any one of the kernel's definitions. fma "
+       "(the "
+       "default): multiply-adds of f32, operands in shared memory. mma_sync (sm_80 and later): tensor cores, operands "
+       "of 16 "
+       "bits from shared memory or, for a tile that the kernel computes, from registers; sums in f32. A warp is 8 rows "
+       "by 4 "
+       "columns of threads and takes 16 rows of a tile at a time. wgmma (sm_90a): the same by warpgroups of four "
+       "warps, 64 "
+       "rows at a time, which read shared memory themselves.",
+       "S: {compute_at: j.o, store_in: register, mma: mma_sync}",
+       "for d: S[i,j] += Q[i,d] * K[j,d]       # fma, f32",
+       "for d in steps of 16: S[16 x 8] += Q[16 x 16] * K[8 x 16]       # mma.sync.m16n8k16, f16 or bf16, f32 sums",
+       {"fma", "mma_sync", "wgmma"}},
       {"vectorize", Kind::vectorize, kRootDefinition | kStagedInput, Form::integer, 1, 64, true,
        "Of a staged input: elements that one load moves, 16 bytes at most; left out, the widest that strides allow. Of "
        "a root "
@@ -156,14 +207,28 @@ std::string describe_form(ValueForm form) {
       return "a map of axes to integers, such as {i: 64}";
     case ValueForm::space:
       return "global, shared or register";
+    case ValueForm::word:
+      return "a word";
     case ValueForm::target:
       return "a target, such as sm_80";
     case ValueForm::rewrite:
       return "none or online";
+    case ValueForm::role_numbers:
+      return "a map of roles to warpgroups, such as {producer: 1, consumer: 2}";
     case ValueForm::extent_numbers:
       return "a map of extents to integers, such as {Sk: 1024}";
   }
   throw InternalError("value form without words");
+}
+
+std::string describe_value(const DirectiveInfo& info) {
+  if (info.form != ValueForm::word) return describe_form(info.form);
+  std::string out;
+  for (std::size_t n = 0; n < info.words.size(); ++n) {
+    if (n > 0) out += n + 1 == info.words.size() ? " or " : ", ";
+    out += info.words[n];
+  }
+  return out;
 }
 
 std::string axis_of_loop(const LoopName& loop) {

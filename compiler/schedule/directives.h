@@ -19,9 +19,11 @@ enum class ValueForm : std::uint8_t {
   loops,           // [i.o, h, b]
   axis_numbers,    // {i: 64, j: 64}
   space,           // shared
+  word,            // mma_sync: one of the words of the directive
   target,          // sm_80
   rewrite,         // none, online or {online: {rescale: plain}}
   extent_numbers,  // {Sk: 1024}
+  role_numbers,    // {producer: 1, consumer: 2}
 };
 
 /// Where a key may stand, as bits.
@@ -44,6 +46,7 @@ struct DirectiveInfo {
   std::string_view doc;
   std::string_view example;        // YAML
   std::string_view before, after;  // what the example makes of a loop nest
+  std::vector<std::string_view> words = {};
 };
 
 const std::vector<DirectiveInfo>& directive_table();
@@ -56,6 +59,8 @@ std::vector<std::string> directive_keys(unsigned sites);
 std::string describe_sites(unsigned sites);
 /// "a list of loops, such as [i.o, h, b]": for messages.
 std::string describe_form(ValueForm form);
+/// The same, with the words that a directive takes: "vector, cp_async or tma".
+std::string describe_value(const DirectiveInfo& info);
 
 /// Refuses a value of the wrong form or out of range, and names that are none. `owner` is the name that the directive
 /// stands under.

@@ -86,6 +86,8 @@ struct LegalityCheck {
   /// Value of an axis's extent where `sizes` tells, or its bound.
   std::optional<std::int64_t> extent_of(const std::string& axis) const;
   std::optional<std::int64_t> bound_of_axis(const std::string& axis) const;
+  /// The instructions that compute the products of a kernel.
+  Family family_of(const LoopNest& nest) const;
   Location place_of_key(const std::string& key) const;
   bool some_stage_reads_another() const;
 
@@ -106,6 +108,7 @@ void check_names_and_sites(LegalityCheck& check);
 void check_nests(LegalityCheck& check);
 void check_places(LegalityCheck& check);
 void check_storage(LegalityCheck& check);
+void check_products(LegalityCheck& check);
 void check_rewrite(LegalityCheck& check);
 void check_sizes(LegalityCheck& check);
 

@@ -52,7 +52,8 @@ class Parser {
   void parse_entry(const std::string& key, const YamlNode& at, const YamlNode& value) {
     const DirectiveInfo* info = find_directive(key);
     if (info != nullptr && (info->sites & kTopLevel) != 0) {
-      if (info->form == ValueForm::extent_numbers) return parse_bound(value, *info);
+      if (info->form == ValueForm::extent_numbers) return parse_numbers(value, *info, schedule_.bound);
+      if (info->form == ValueForm::role_numbers) return parse_numbers(value, *info, schedule_.warps);
       schedule_.places[key] = value.where;
       return info->form == ValueForm::target ? parse_target(value) : parse_rewrite(value);
     }
@@ -72,11 +73,11 @@ class Parser {
     parse_placement(key, at, value);
   }
 
-  void parse_bound(const YamlNode& value, const DirectiveInfo& info) {
+  void parse_numbers(const YamlNode& value, const DirectiveInfo& info, AxisNumbers& into) {
     auto numbers = axis_numbers(value, std::string(info.key), describe_form(info.form));
     if (!numbers) return;
-    schedule_.bound = std::move(*numbers);
-    schedule_.places["bound"] = value.where;
+    into = std::move(*numbers);
+    schedule_.places[std::string(info.key)] = value.where;
   }
 
   void parse_target(const YamlNode& value) {
@@ -162,6 +163,7 @@ class Parser {
         break;
       case ValueForm::loop:
       case ValueForm::space:
+      case ValueForm::word:
         if (value.is_scalar()) return value.value;
         break;
       case ValueForm::integer_pair:
@@ -173,7 +175,7 @@ class Parser {
       default:
         throw InternalError("a directive with the value of a top-level key");
     }
-    wrong_type(value, key, describe_form(info.form));
+    wrong_type(value, key, describe_value(info));
     return std::nullopt;
   }
 

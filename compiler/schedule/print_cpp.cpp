@@ -27,11 +27,23 @@ std::string space_literal(const std::string& word) {
   return word == "register" ? "Space::register_file" : "Space::" + word;
 }
 
+std::string enumerator(const Directive& directive, const std::string& word) {
+  switch (directive.kind) {
+    case DirectiveKind::copy:
+      return "CopyPath::" + word;
+    case DirectiveKind::mma:
+      return "Family::" + word;
+    case DirectiveKind::store_in:
+      return space_literal(word);
+    default:
+      return literal(word);
+  }
+}
+
 std::string arguments(const Directive& directive) {
-  const bool is_space = directive_info(directive.kind).form == ValueForm::space;
   return match(
       directive.value, [](bool) { return std::string(); }, [](std::int64_t number) { return std::to_string(number); },
-      [&](const std::string& text) { return is_space ? space_literal(text) : literal(text); },
+      [&](const std::string& text) { return enumerator(directive, text); },
       [](const std::vector<std::string>& names) {
         std::string out;
         for (const std::string& name : names) out += (out.empty() ? "" : ", ") + literal(name);
@@ -54,6 +66,9 @@ std::string print_schedule_as_cpp(const Schedule& schedule) {
   call(std::string("rewrite(RewriteMode::") + (schedule.rewrite == RewriteMode::online ? "online)" : "none)"));
   for (const auto& [extent, value] : schedule.bound)
     call("bound(" + literal(extent) + ", " + std::to_string(value) + ")");
+  if (!schedule.warps.empty())
+    call("warps(" + std::to_string(schedule.warpgroups_of("producer")) + ", " +
+         std::to_string(schedule.warpgroups_of("consumer")) + ")");
   for (const Placement& placement : schedule.placements) {
     std::string text = "place(PlacementBuilder(" + literal(placement.name) + ")";
     for (const Directive& directive : placement.directives)

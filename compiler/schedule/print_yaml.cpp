@@ -46,6 +46,7 @@ std::string print_schedule(const Schedule& schedule) {
   std::string out = "target: " + word(schedule.target) + "\n";
   out += std::string("rewrite: ") + (schedule.rewrite == RewriteMode::online ? "online" : "none") + "\n";
   if (!schedule.bound.empty()) out += "bound: " + flow(schedule.bound) + "\n";
+  if (!schedule.warps.empty()) out += "warps: " + flow(schedule.warps) + "\n";
   for (const Placement& placement : schedule.placements) {
     std::string directives;
     for (const Directive& directive : placement.directives)

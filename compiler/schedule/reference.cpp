@@ -113,8 +113,20 @@ JsonEntries value_schema(const DirectiveInfo& info) {
               {"minProperties", "1"},
               {"propertyNames", reference_to("name")},
               {"additionalProperties", numbers_by_name(info)}};
+    case ValueForm::role_numbers: {
+      const std::string producer = json_object({{"enum", json_array({"1"})}});
+      return {{"type", json_string("object")},
+              {"additionalProperties", "false"},
+              {"required", json_array({json_string("producer"), json_string("consumer")})},
+              {"properties", json_object({{"producer", producer}, {"consumer", numbers_by_name(info)}})}};
+    }
     case ValueForm::space:
       return {{"enum", json_array({json_string("global"), json_string("shared"), json_string("register")})}};
+    case ValueForm::word: {
+      std::vector<std::string> words;
+      for (const std::string_view word : info.words) words.push_back(json_string(word));
+      return {{"enum", json_array(words)}};
+    }
     case ValueForm::target:
       return target_schema();
     case ValueForm::rewrite:
@@ -144,7 +156,7 @@ std::string directive_reference_markdown() {
   for (const DirectiveInfo& info : directive_table()) {
     out += "### `" + std::string(info.key) + "`\n\n";
     out += std::string(info.doc) + "\n\n";
-    out += "Of " + describe_sites(info.sites) + "; value: " + describe_form(info.form) + range_of(info) + ".\n\n";
+    out += "Of " + describe_sites(info.sites) + "; value: " + describe_value(info) + range_of(info) + ".\n\n";
     out += "`" + std::string(info.example) + "`\n\nbefore\n" + code_block(info.before);
     out += "after\n" + code_block(info.after) + "\n";
   }

@@ -43,6 +43,32 @@ std::string_view name_of(Space space) {
   throw InternalError("space without a name");
 }
 
+std::string_view name_of(Family family) {
+  switch (family) {
+    case Family::unset:
+      return "unset";
+    case Family::fma:
+      return "fma";
+    case Family::mma_sync:
+      return "mma_sync";
+    case Family::wgmma:
+      return "wgmma";
+  }
+  throw InternalError("family without a name");
+}
+
+std::string_view name_of(CopyPath path) {
+  switch (path) {
+    case CopyPath::vector:
+      return "vector";
+    case CopyPath::cp_async:
+      return "cp_async";
+    case CopyPath::tma:
+      return "tma";
+  }
+  throw InternalError("copy path without a name");
+}
+
 const Directive* Placement::find(DirectiveKind kind) const {
   const auto found =
       std::find_if(directives.begin(), directives.end(), [&](const Directive& d) { return d.kind == kind; });
@@ -102,6 +128,20 @@ int Placement::ring_buffer() const {
   return slots == nullptr ? 1 : static_cast<int>(*slots);
 }
 
+CopyPath Placement::copy() const {
+  if (const auto* word = value_of<std::string>(*this, DirectiveKind::copy))
+    for (const CopyPath path : {CopyPath::cp_async, CopyPath::tma})
+      if (*word == name_of(path)) return path;
+  return CopyPath::vector;
+}
+
+Family Placement::mma() const {
+  if (const auto* word = value_of<std::string>(*this, DirectiveKind::mma))
+    for (const Family family : {Family::fma, Family::mma_sync, Family::wgmma})
+      if (*word == name_of(family)) return family;
+  return Family::unset;
+}
+
 std::optional<int> Placement::vectorize() const {
   const auto* elements = value_of<std::int64_t>(*this, DirectiveKind::vectorize);
   return elements == nullptr ? std::nullopt : std::optional<int>(static_cast<int>(*elements));
@@ -127,8 +167,21 @@ std::optional<std::int64_t> Schedule::bound_of(const std::string& extent) const 
   return std::nullopt;
 }
 
+int Schedule::warpgroups_of(const std::string& role) const {
+  for (const auto& [name, count] : warps)
+    if (name == role) return static_cast<int>(count);
+  return 0;
+}
+
+std::optional<std::pair<int, int>> Schedule::threads_of(const Placement& placement) const {
+  constexpr int kRows = 32, kColumns = 4;  // of a warpgroup over an accumulator
+  const int consumers = warpgroups_of("consumer");
+  if (consumers > 0 && !placement.threads()) return std::pair{consumers * kRows, kColumns};
+  return placement.threads();
+}
+
 bool equal(const Schedule& a, const Schedule& b) {
-  return a.target == b.target && a.rewrite == b.rewrite && a.bound == b.bound &&
+  return a.target == b.target && a.rewrite == b.rewrite && a.bound == b.bound && a.warps == b.warps &&
          std::equal(a.placements.begin(), a.placements.end(), b.placements.begin(), b.placements.end(),
                     same_directives);
 }

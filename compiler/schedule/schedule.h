@@ -19,6 +19,14 @@ namespace astatide {
 enum class Space : std::uint8_t { global, shared, register_file };
 std::string_view name_of(Space space);
 
+/// The instructions that compute a product of tiles: multiply-adds, or those of tensor cores.
+enum class Family : std::uint8_t { unset, fma, mma_sync, wgmma };
+std::string_view name_of(Family family);
+
+/// How a tile gets from global to shared memory: through registers, or asynchronously.
+enum class CopyPath : std::uint8_t { vector, cp_async, tma };
+std::string_view name_of(CopyPath path);
+
 /// Loops are named after the axis: "i" is the axis itself (an untiled axis, or one grid step each), "i.o" the loop over
 /// its tiles.
 using LoopName = std::string;
@@ -38,6 +46,8 @@ enum class DirectiveKind : std::uint8_t {
   store_in,       // of a definition or a staged input: shared or register (global with compute_root)
   stage_at,       // of an input: the loop at which its tile is copied
   ring_buffer,    // of a staged input: number of slots
+  copy,           // of a staged input: how its tile is copied
+  mma,            // of a definition that holds a product: the instructions that compute the products of its kernel
   vectorize,      // of a staged input: elements a load; of a root definition on the CPU: lanes
   unroll,         // of a definition: {axis: factor}
   align_storage,  // of a definition or staged input in shared memory: {axis: multiple}, pads the extent of the axis in
@@ -70,6 +80,8 @@ struct Placement {
   std::optional<Space> store_in() const;
   std::optional<LoopName> stage_at() const;
   int ring_buffer() const;  // default 1
+  CopyPath copy() const;    // default vector
+  Family mma() const;       // default unset
   std::optional<int> vectorize() const;
   std::optional<int> unroll_of(const std::string& axis) const;
   std::optional<int> align_storage_of(const std::string& axis) const;
@@ -84,12 +96,18 @@ struct Schedule {
   RewriteMode rewrite = RewriteMode::online;
   /// Largest run-time value of an extent, {Sk: 1024}: launches beyond it are refused.
   std::vector<std::pair<std::string, std::int64_t>> bound;
+  /// {producer: 1, consumer: 2}: a warpgroup that copies, and those that compute. Empty: all threads do both.
+  AxisNumbers warps;
   std::vector<Placement> placements;       // in the order written
   std::map<std::string, Location> places;  // of top-level keys
   Location where;
 
   const Placement* find(const std::string& name) const;
   std::optional<std::int64_t> bound_of(const std::string& extent) const;
+  /// Warpgroups of a role; 0 where the schedule names no roles.
+  int warpgroups_of(const std::string& role) const;
+  /// Threads that compute a root definition, as rows and columns: those that it names, or the consumers' warps.
+  std::optional<std::pair<int, int>> threads_of(const Placement& placement) const;
 };
 
 /// Equal up to places and name.
@@ -124,6 +142,8 @@ class PlacementBuilder {
   PlacementBuilder& store_in(Space space);
   PlacementBuilder& stage_at(LoopName loop);
   PlacementBuilder& ring_buffer(int slots);
+  PlacementBuilder& copy(CopyPath path);
+  PlacementBuilder& mma(Family family);
   PlacementBuilder& vectorize(int elements);
   PlacementBuilder& unroll(AxisNumbers factors);
   PlacementBuilder& align_storage(AxisNumbers multiples);
@@ -143,6 +163,7 @@ class ScheduleBuilder {
   ScheduleBuilder& name(std::string name);
   ScheduleBuilder& rewrite(RewriteMode mode);
   ScheduleBuilder& bound(const std::string& extent, std::int64_t value);
+  ScheduleBuilder& warps(int producer, int consumer);
   ScheduleBuilder& place(const PlacementBuilder& placement);
   Schedule build() const { return schedule_; }
 

@@ -23,25 +23,17 @@ std::int64_t Mem::element_count() const {
   return count;
 }
 
+int panel_columns(const Mem& mem) {
+  const int panel = 128 / size_in_bytes(mem.type);
+  return (mem.dims.back().extent + panel - 1) / panel * panel;
+}
+
 std::int64_t Mem::byte_count() const {
   std::int64_t elements = element_count();
   if (const auto* rows = std::get_if<Rows>(&layout); rows && rows->pitch != 0 && !dims.empty())
     elements = elements / dims.back().extent * rows->pitch;
+  if (std::holds_alternative<Panels>(layout)) elements = elements / dims.back().extent * panel_columns(*this);
   return elements * ring * size_in_bytes(type);
-}
-
-std::string_view name_of(Family family) {
-  switch (family) {
-    case Family::unset:
-      return "unset";
-    case Family::fma:
-      return "fma";
-    case Family::mma_sync:
-      return "mma_sync";
-    case Family::wgmma:
-      return "wgmma";
-  }
-  throw InternalError("unknown family");
 }
 
 std::string_view name_of(Via via) {

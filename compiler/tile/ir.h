@@ -20,11 +20,11 @@
 //   program  = "program" NAME fact* tensor* kernel+              in launch order; scratch tensors join them
 //   fact     = "extents" NAME,* | "known" (NAME "=" N),* | "bound" (NAME "<=" N),* | "scalars" NAME,*
 //   tensor   = ("input" | "output" | "scratch") NAME ":" TYPE "[" int,* "]"
-//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int),* ")" ["threads" N "x" N] ["lanes" N] ["shared" N] stage* mem* block
-//   stage    = "stage" TENSOR "at" VAR "in" SPACE ["ring" N] ["width" N] ["align" AXIS N]     until stage_tiles
+//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int),* ")" ["threads" N "x" N] ["producers" N] ["lanes" N] ["shared" N] stage* mem* block
+//   stage    = "stage" TENSOR "at" VAR "in" SPACE ["ring" N] ["width" N] ["via" VIA] ["align" AXIS N]   until stage_tiles
 //   mem      = NAME ":" TYPE "[" (AXIS ":" N),* "]" "in" SPACE ["ring" N] ["layout" LAYOUT] ["partial" OP]
 //              ["alias" NAME] ["align" AXIS N] ["offset" N]
-//   LAYOUT   = rows [pitch N] | thread_grid<RxC, r x c> | rows of thread_grid<..>
+//   LAYOUT   = rows [pitch N] | panels | thread_grid<RxC, r x c [by N]> | rows of thread_grid<..>
 //   block    = stmt*
 //   stmt     = "for" VAR "in" int ".." int ["descending"] (serial | unrolled | once) block
 //            | "if" int "uniform" (warp | block) ["cold"] block
@@ -74,12 +74,22 @@ struct Rows {
   friend bool operator==(const Rows&, const Rows&) = default;
 };
 
+/// Panels of 128 bytes of columns, all rows of one before the next. Inside a panel's row a chunk of 16 bytes lies at
+/// its number xor the row's, modulo 8, so that a column of chunks of 8 rows lies in all banks: what TMA writes and
+/// wgmma reads as the 128-byte swizzle (PTX ISA, shared memory matrix layout).
+struct Panels {
+  friend bool operator==(const Panels&, const Panels&) = default;
+};
+
 /// A fragment in registers of rows x columns threads, dealt out in vectors: thread (y, x) holds the elements (r, c)
 /// with (r / row_vector) % rows == y and (c / column_vector) % columns == x. Which thread holds what is data; see
-/// cuda/fragment.h. Families of tensor-core fragments become further alternatives.
+/// cuda/fragment.h. With a row_unit above 1 the rows are dealt out in units of so many: thread y holds row y % row_unit
+/// of the units that y / row_unit holds. The accumulators of tensor cores (mma.m16n8k16, wgmma.m64nNk16) are units of 8
+/// rows in vectors of 2, over 4 columns of threads in vectors of 2.
 struct ThreadGrid {
   int rows = 1, columns = 1;
   int row_vector = 1, column_vector = 1;
+  int row_unit = 1;
   friend bool operator==(const ThreadGrid&, const ThreadGrid&) = default;
 };
 
@@ -89,7 +99,7 @@ struct RowsOf {
   friend bool operator==(const RowsOf&, const RowsOf&) = default;
 };
 
-using Layout = std::variant<std::monostate, Rows, ThreadGrid, RowsOf>;  // monostate: not chosen yet
+using Layout = std::variant<std::monostate, Rows, Panels, ThreadGrid, RowsOf>;  // monostate: not chosen yet
 
 /// A tile in shared memory or in registers.
 struct Mem {
@@ -114,6 +124,8 @@ struct Mem {
   /// Of the storage: all slots of the ring, rows as long as the pitch.
   std::int64_t byte_count() const;
 };
+/// Columns of a tile in panels, those of its last panel that it does not use included.
+int panel_columns(const Mem& mem);
 
 struct Tensor {
   enum class Role : std::uint8_t { input, output, scratch };
@@ -160,9 +172,9 @@ struct Strip {
 
 using CopyOperand = std::variant<TileName, View, Strip>;
 
-enum class Family : std::uint8_t { unset, fma, mma_sync, wgmma };
+using astatide::Family;
 enum class Via : std::uint8_t { unset, vector, cp_async, tma, ldmatrix, load, store };
-std::string_view name_of(Family family);
+using astatide::name_of;
 std::string_view name_of(Via via);
 
 /// Columns a..b of a tile's last axis, where a statement works on a part.
@@ -309,6 +321,7 @@ struct Staging {
   int ring = 1;
   int vector = 0;  // elements a load; 0: the widest that fits
   AxisNumbers align;
+  Via via = Via::vector;
 };
 
 /// One step of the grid along an axis: the variable takes 0 .. count-1.
@@ -320,14 +333,18 @@ struct TileAxis {
 struct Kernel {
   std::string name;
   std::vector<TileAxis> tiles;              // fastest varying first
-  int thread_rows = 0, thread_columns = 0;  // of a block; 0: not given (CPU)
+  int thread_rows = 0, thread_columns = 0;  // that compute; 0: not given (CPU)
+  int producers = 0;                        // warpgroups beside them that copy
   int vector_lanes = 0;                     // CPU; 0: the host's width
   std::vector<Staging> stagings;
   std::vector<Mem> mems;
   Block body;                      // for one output tile
   std::int64_t shared_bytes = -1;  // set by plan_memory
+  std::int64_t barriers = -1;      // place of the barriers of rings that roles share; set by plan_memory
 
+  /// Those that compute, and all of a block.
   int threads() const { return thread_rows * thread_columns; }
+  int block_threads() const { return threads() + 128 * producers; }
   const Mem* find(const TileName& name) const;
   Mem* find(const TileName& name);
 };
@@ -374,13 +391,24 @@ std::vector<std::string> axes_of(const Kernel& kernel, const Operand& operand);
 Dim contraction_of(const Program& program, const Kernel& kernel, const Mma& mma);
 
 /// A parameter of a kernel as both backends pass it, in order: for each tensor that it touches a pointer and one stride
-/// a dimension (in elements, 64 bits), then the extents (i32), then the scalars (f32).
+/// a dimension (in elements, 64 bits), or, where TMA copies it, a tensor map; then the extents (i32), then the scalars
+/// (f32).
 struct Parameter {
-  enum class Kind : std::uint8_t { pointer, stride, extent, scalar };
+  enum class Kind : std::uint8_t { pointer, stride, extent, scalar, tensor_map };
   Kind kind = Kind::pointer;
   std::string name;  // of the tensor, extent or scalar
-  int dim = 0;       // of a stride
+  int dim = 0;       // of a stride; of a tensor map, the dimension that the rows of its tiles run along
+  int inner = 0;     // of a tensor map: the dimension along a row
+  int rows = 0;      // of a tensor map: of a tile
 };
+
+/// How tiles of a tensor are copied by TMA: their rows run along one dimension of the tensor, one by one, their columns
+/// along another; the other dimensions have one place a tile.
+struct TiledView {
+  int row_dim = 0, column_dim = 0;
+};
+/// Nothing where a view has no such form.
+std::optional<TiledView> tiled_view(const View& view, const Mem& tile);
 std::vector<Parameter> parameters_of(const Program& program, const Kernel& kernel);
 
 /// The program as text, in the grammar above.

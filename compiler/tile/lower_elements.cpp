@@ -75,15 +75,24 @@ std::vector<Expr> predicates_of(const Expr& e, const std::vector<TiledElement>& 
 }
 
 KernelBuilder::KernelBuilder(Lowering& lowering_, const Placement& placement, std::string kernel_name)
-    : lowering(lowering_), names(lowering_.names), nest(make_nest(lowering_, placement, names)) {
+    : lowering(lowering_), names(lowering_.names), nest(make_nest(lowering_, placement, names)), placement_(placement) {
+  family_ = family();
   kernel.name = std::move(kernel_name);
   for (const LoopName& block : placement.blocks())
     if (const NestLoop* loop = nest.named(block)) kernel.tiles.push_back({loop->var, loop->count});
-  if (const auto threads = placement.threads()) {
+  if (const auto threads = lowering.schedule.threads_of(placement)) {
     kernel.thread_rows = threads->first;
     kernel.thread_columns = threads->second;
   }
+  if (lowering.is_cuda()) kernel.producers = lowering.schedule.warpgroups_of("producer");
   kernel.vector_lanes = placement.vectorize().value_or(0);
+}
+
+Family KernelBuilder::family() const {
+  if (placement_.mma() != Family::unset) return placement_.mma();
+  for (const Placement& inner : lowering.schedule.placements)
+    if (inner.compute_at() && inner.mma() != Family::unset) return inner.mma();
+  return Family::unset;
 }
 
 int KernelBuilder::extent_of(const std::string& axis) {
@@ -200,6 +209,7 @@ void KernelBuilder::add_product(Block& block, const TileName& dst, const Product
   mma.lhs = operand(product.lhs, nest.row, product.axis, dst, where);
   mma.rhs = operand(product.rhs, nest.column, product.axis, dst, where);
   lowering.known_extent(product.axis);
+  if (lowering.is_cuda()) mma.by = family_;
   if (placement) mma.unroll = placement->unroll_of(product.axis).value_or(0);
   block.push_back({mma});
 }
@@ -261,7 +271,13 @@ void KernelBuilder::add_weight(Block& block, const Weight& weight, bool only_ope
   values.insert_or_assign(weight.name, variable(tile));
 }
 
-TileName KernelBuilder::as_operand(Block& block, const TileName& tile) {
+TileName KernelBuilder::as_operand(Block& block, const TileName& tile, const std::string& tensor) {
+  if (on_tensor_cores()) {
+    const TileName narrow = declare_once(tile + "_h", {nest.row, nest.column}, Space::register_file);
+    kernel.find(narrow)->type = lowering.program.find_tensor(tensor)->type;
+    block.push_back({Copy{narrow, tile, Via::unset, {}, 0}});
+    return narrow;
+  }
   if (!lowering.is_cuda() || fixed_.contains(tile)) return tile;
   if (kernel.find(tile)->space != Space::register_file) return tile;
   if (const auto found = operand_copies_.find(tile); found != operand_copies_.end()) return found->second;
@@ -288,8 +304,9 @@ void KernelBuilder::add_product_of_term(Block& block, const TileName& acc, const
   mma.dst = acc;
   mma.accumulate = true;
   const std::string extra = mem.dims[1].axis;
-  mma.lhs = as_operand(block, lhs);
   mma.rhs = operand(factor, nest.column, extra, of, where);
+  mma.lhs = as_operand(block, lhs, std::get<View>(mma.rhs).tensor);
+  if (lowering.is_cuda()) mma.by = family_;
   if (const Placement* placement = lowering.schedule.find(of))
     mma.unroll = placement->unroll_of(nest.column).value_or(0);
   block.push_back({mma});
@@ -374,6 +391,9 @@ Kernel KernelBuilder::finish(Block body) {
       staging.space = placement->store_in().value_or(Space::shared);
       staging.ring = placement->ring_buffer();
       staging.vector = placement->vectorize().value_or(0);
+      if (placement->copy() == CopyPath::cp_async) staging.via = Via::cp_async;
+      if (placement->copy() == CopyPath::tma) staging.via = Via::tma;
+      if (!lowering.is_cuda()) staging.via = Via::vector;
       if (const Directive* align = placement->find(DirectiveKind::align_storage))
         if (const auto* numbers = std::get_if<AxisNumbers>(&align->value)) staging.align = *numbers;
     }

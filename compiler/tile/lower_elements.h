@@ -100,8 +100,12 @@ class KernelBuilder {
   Kernel finish(Block body);
 
  private:
-  /// A tile that a product of this target's arithmetic can read: multiply-adds of a GPU read shared memory.
-  TileName as_operand(Block& block, const TileName& tile);
+  /// A tile that a product with a tile of `tensor` can read: multiply-adds of a GPU read shared memory, tensor cores
+  /// registers of the tensor's type.
+  TileName as_operand(Block& block, const TileName& tile, const std::string& tensor);
+  /// The instructions that compute this kernel's products.
+  Family family() const;
+  bool on_tensor_cores() const { return lowering.is_cuda() && family_ != Family::unset && family_ != Family::fma; }
   Expr renamed(const Expr& e) const { return substitute(e, values); }
   void set_alignment(const TileName& tile, const Placement& placement);
   bool covers_exactly(const std::string& axis) const;
@@ -113,6 +117,8 @@ class KernelBuilder {
   std::set<std::string> operands_;  // tensors that products read
   std::map<std::pair<Expr, double>, TileName> terms_;
   std::map<TileName, TileName> operand_copies_;
+  const Placement& placement_;
+  Family family_ = Family::unset;
   std::map<std::string, TileName> declared_;
 };
 

@@ -153,7 +153,8 @@ std::string print_head(const Stmt& stmt) {
 
 std::string print_grid(const ThreadGrid& grid) {
   return "thread_grid<" + std::to_string(grid.rows) + "x" + std::to_string(grid.columns) + ", " +
-         std::to_string(grid.row_vector) + "x" + std::to_string(grid.column_vector) + ">";
+         std::to_string(grid.row_vector) + "x" + std::to_string(grid.column_vector) +
+         (grid.row_unit != 1 ? " by " + std::to_string(grid.row_unit) : "") + ">";
 }
 
 std::string print_layout(const Layout& layout) {
@@ -162,6 +163,7 @@ std::string print_layout(const Layout& layout) {
       [](const Rows& rows) {
         return std::string(" layout rows") + (rows.pitch != 0 ? " pitch " + std::to_string(rows.pitch) : "");
       },
+      [](const Panels&) { return std::string(" layout panels"); },
       [](const ThreadGrid& grid) { return " layout " + print_grid(grid); },
       [](const RowsOf& rows) { return " layout rows of " + print_grid(rows.grid); });
 }
@@ -176,6 +178,7 @@ std::string print_staging(const Staging& s) {
   std::string out = "stage " + s.tensor + " at " + s.at + " in " + std::string(name_of(s.space));
   if (s.ring != 1) out += " ring " + std::to_string(s.ring);
   if (s.vector != 0) out += " width " + std::to_string(s.vector);
+  if (s.via != Via::vector) out.append(" via ").append(name_of(s.via));
   return out + print_align(s.align);
 }
 
@@ -245,6 +248,7 @@ std::string print(const Kernel& kernel) {
                     ")";
   if (kernel.threads() != 0)
     out += " threads " + std::to_string(kernel.thread_rows) + " x " + std::to_string(kernel.thread_columns);
+  if (kernel.producers != 0) out += " producers " + std::to_string(kernel.producers);
   if (kernel.vector_lanes != 0) out += " lanes " + std::to_string(kernel.vector_lanes);
   if (kernel.shared_bytes >= 0) out += " shared " + std::to_string(kernel.shared_bytes);
   out += "\n";

@@ -7,19 +7,10 @@
 namespace astatide::tile {
 
 const std::vector<std::string_view>& verified_passes() {
-  static const std::vector<std::string_view> kPasses{"lower",
-                                                     "split_masked_loops",
-                                                     "fold_units",
-                                                     "peel_first",
-                                                     "relax_rescale",
-                                                     "hoist_row_invariants",
-                                                     "stage_tiles",
-                                                     "overlap",
-                                                     "specialize_roles",
-                                                     "insert_barriers",
-                                                     "close_shares",
-                                                     "infer_layouts",
-                                                     "plan_memory"};
+  static const std::vector<std::string_view> kPasses{
+      "lower",           "split_masked_loops",   "fold_units",    "peel_first", "relax_rescale",
+      "fold_exponents",  "hoist_row_invariants", "stage_tiles",   "overlap",    "specialize_roles",
+      "insert_barriers", "close_shares",         "infer_layouts", "plan_memory"};
   return kPasses;
 }
 

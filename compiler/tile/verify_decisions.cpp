@@ -17,11 +17,11 @@ const ThreadGrid* grid_of(const Mem& mem) {
 }
 
 bool same_rows(const ThreadGrid& a, const ThreadGrid& b) {
-  return a.rows == b.rows && a.columns == b.columns && a.row_vector == b.row_vector;
+  return a.rows == b.rows && a.columns == b.columns && a.row_vector == b.row_vector && a.row_unit == b.row_unit;
 }
 
 void verify_layout(const Verified& v, const Stmt& stmt, const Mem& mem) {
-  const bool rows = std::holds_alternative<Rows>(mem.layout);
+  const bool rows = std::holds_alternative<Rows>(mem.layout) || std::holds_alternative<Panels>(mem.layout);
   if (std::holds_alternative<std::monostate>(mem.layout)) v.fail(stmt, mem.name + " has no layout");
   if (rows != (mem.space == Space::shared))
     v.fail(stmt, mem.name + " is in " + std::string(name_of(mem.space)) + ", its layout is of another space");

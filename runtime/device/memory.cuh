@@ -27,6 +27,15 @@ __device__ __forceinline__ Half4Bits narrow4(float4 v) {
 __device__ __forceinline__ void store4(f16* p, float4 v) { *reinterpret_cast<Half4Bits*>(p) = narrow4<f16>(v); }
 __device__ __forceinline__ void store4(bf16* p, float4 v) { *reinterpret_cast<Half4Bits*>(p) = narrow4<bf16>(v); }
 
+__device__ __forceinline__ void store2(float* p, float2 v) { *reinterpret_cast<float2*>(p) = v; }
+__device__ __forceinline__ void store2(f16* p, float2 v) {
+  *reinterpret_cast<unsigned*>(p) = from_float<f16>(v.x).bits | static_cast<unsigned>(from_float<f16>(v.y).bits) << 16;
+}
+__device__ __forceinline__ void store2(bf16* p, float2 v) {
+  *reinterpret_cast<unsigned*>(p) = from_float<bf16>(v.x).bits | static_cast<unsigned>(from_float<bf16>(v.y).bits)
+                                                                     << 16;
+}
+
 // Eight 16-bit elements in one access of 16 bytes.
 template <class Half>
 __device__ __forceinline__ void load8(const Half* p, float4& lo, float4& hi) {

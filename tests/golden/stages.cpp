@@ -23,6 +23,8 @@ std::map<std::string, std::string> stages_of(const std::string& algorithm_name, 
   options.sizes = algorithm.sizes;
   // The lengths that no kernel is compiled for are short, so that every bound allows them.
   options.sizes["Sq"] = options.sizes["Sk"] = 64;
+  for (const Placement& placement : schedule.placements)
+    if (placement.mma() != Family::unset) options.dtype = ScalarType::bf16;
   std::map<std::string, std::string> out;
   out["algorithm.txt"] = print_mathematics(algorithm);
   if (schedule.rewrite == RewriteMode::online)
@@ -65,6 +67,12 @@ TEST_CASE("a window leaves partial tiles at both ends of the full ones") {
 }
 TEST_CASE("two sums that others move with are whole in every iteration") {
   require_goldens("variance_cpu", "variance");
+}
+TEST_CASE("on tensor cores P goes from an accumulator to an operand, and copies run one tile ahead") {
+  require_goldens("causal_gqa_mma_sync", "causal_gqa");
+}
+TEST_CASE("a producer and its consumers share rings and nothing else") {
+  require_goldens("causal_gqa_flash3", "causal_gqa");
 }
 TEST_CASE("a tile that covers the whole axis needs no rescale") { require_goldens("one_tile_flash2", "attention"); }
 

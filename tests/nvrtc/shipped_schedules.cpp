@@ -56,6 +56,8 @@ std::string source_of(const EmbeddedFile& algorithm_file, const EmbeddedFile& sc
   return cuda::emit(compile(algorithm, schedule, options)).text;
 }
 
+bool on_tensor_cores(const EmbeddedFile& schedule) { return schedule.text.find("mma: ") != std::string_view::npos; }
+
 void check_no_spills(const runtime::CompiledBinary& binary) {
   const auto resources = runtime::parse_ptxas_report(binary.log);
   REQUIRE(!resources.empty());
@@ -74,8 +76,16 @@ TEST_CASE("every shipped schedule compiles without spills, for each type of inpu
   for (const EmbeddedFile* schedule : gpu_schedules())
     for (const char* name : {"attention.yaml", "causal_gqa.yaml"})
       for (const ScalarType dtype : {ScalarType::f32, ScalarType::bf16}) {
+        if (dtype == ScalarType::f32 && on_tensor_cores(*schedule)) continue;
         INFO(schedule->name << " " << name << " " << name_of(dtype));
-        check_no_spills(compiled(*nvrtc, source_of(example(name), *schedule, *find_target("sm_90a"), dtype), "sm_90a"));
+        const runtime::CompiledBinary binary =
+            compiled(*nvrtc, source_of(example(name), *schedule, *find_target("sm_90a"), dtype), "sm_90a");
+        check_no_spills(binary);
+        // ptxas warns with these where it makes wgmma wait for itself, or ignores setmaxnreg.
+        for (const char* warning : {"C7508", "C7510", "C7512", "C7519"}) {
+          INFO(warning);
+          CHECK(binary.log.find(warning) == std::string::npos);
+        }
       }
 }
 
@@ -92,7 +102,10 @@ TEST_CASE("shipped schedules compile for every target that they allow") {
         source = source_of(example("causal_gqa.yaml"), *schedule, target, ScalarType::f16);
       } catch (const UserError& error) {
         // A smaller GPU may lack the shared memory; then the refusal must say so.
-        CHECK(std::string(error.what()).find("shared memory") != std::string::npos);
+        const std::string message = error.what();
+        INFO(message);
+        CHECK((message.find("shared memory") != std::string::npos ||
+               message.find("the schedule needs") != std::string::npos));
         continue;
       }
       check_no_spills(compiled(*nvrtc, source, target.name));

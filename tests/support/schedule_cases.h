@@ -20,6 +20,11 @@ inline std::vector<std::string> shipped_schedule_names() {
           "cpu/standard",  "cpu/fused_row",  "cpu/flash1",  "cpu/flash2"};
 }
 
+/// Those whose products are by tensor cores: for inputs of 16 bits.
+inline std::vector<std::string> tensor_core_schedule_names() {
+  return {"sm80/flash2", "sm90/flash2_wgmma", "sm90/flash3", "sm90/flash3_d256"};
+}
+
 /// The text with its only occurrence of `from` replaced.
 inline std::string with(std::string text, const std::string& from, const std::string& to) {
   const std::size_t at = text.find(from);

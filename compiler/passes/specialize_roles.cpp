@@ -1,0 +1,79 @@
+#include "compiler/passes/specialize_roles.h"
+
+#include "compiler/support/diagnostic.h"
+
+namespace astatide {
+namespace {
+
+using tile::Block;
+using tile::Kernel;
+using tile::Stmt;
+
+/// setmaxnreg of the producer and the consumers, by the number of consumers: the sum is what a launch gives the block,
+/// and multiples of 8 (PTX ISA, setmaxnreg). One consumer beside a producer has all it can use without.
+struct Registers {
+  int producer = 0, consumer = 0;
+};
+Registers registers_of(int consumers) {
+  switch (consumers) {
+    case 2:
+      return {24, 240};
+    case 3:
+      return {32, 160};
+    default:
+      return {};
+  }
+}
+
+bool is_producers(const Stmt& stmt) {
+  const auto* copy = std::get_if<tile::Copy>(&stmt.node);
+  return std::holds_alternative<tile::Reserve>(stmt.node) || (copy && copy->via == tile::Via::tma);
+}
+
+bool has_work(const Block& block, bool producer) {
+  bool found = false;
+  tile::walk(block, [&](const Stmt& stmt) {
+    const bool structure = tile::nested_block(stmt) || std::holds_alternative<tile::Let>(stmt.node);
+    found = found || (!structure && is_producers(stmt) == producer);
+  });
+  return found;
+}
+
+/// The statements of one role, with the loops and conditions around them.
+Block part_of(const Block& block, bool producer) {
+  Block out;
+  for (const Stmt& stmt : block) {
+    if (const Block* body = tile::nested_block(stmt)) {
+      if (!has_work(*body, producer)) continue;
+      Stmt copy = stmt;
+      *tile::nested_block(copy) = part_of(*body, producer);
+      out.push_back(std::move(copy));
+    } else if (std::holds_alternative<tile::Let>(stmt.node) || is_producers(stmt) == producer) {
+      out.push_back(stmt);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+tile::Program specialize_roles(const tile::Program& program, const Target&) {
+  tile::Program out = program;
+  for (Kernel& kernel : out.kernels) {
+    if (kernel.producers == 0) continue;
+    const int consumers = kernel.threads() / 128;
+    const Registers registers = registers_of(consumers);
+    // What both evaluate stands in front of both.
+    Block lets;
+    for (const Stmt& stmt : kernel.body)
+      if (std::holds_alternative<tile::Let>(stmt.node)) lets.push_back(stmt);
+    Block body = lets;
+    std::erase_if(kernel.body, [](const Stmt& stmt) { return std::holds_alternative<tile::Let>(stmt.node); });
+    body.push_back({tile::Role{"producer", kernel.producers, registers.producer, part_of(kernel.body, true)}});
+    body.push_back({tile::Role{"consumer", consumers, registers.consumer, part_of(kernel.body, false)}});
+    kernel.body = std::move(body);
+  }
+  return out;
+}
+
+}  // namespace astatide

@@ -1,0 +1,85 @@
+// Tensor cores of sm_80 and later: mma.sync, ldmatrix and cp.async (PTX ISA, "Warp Level Matrix Instructions" and "Data
+// Movement and Conversion Instructions").
+#pragma once
+
+#include "numeric.cuh"
+
+// Place of an element of a tile in panels of 64 columns of 16 bits, `kRows` rows each: inside a panel's row a chunk of
+// 16 bytes lies at its number xor the row's, modulo 8.
+template <int kRows>
+__device__ __forceinline__ int in_panels(int row, int column) {
+  return column / 64 * (kRows * 64) + row * 64 + (column % 64 ^ ((row & 7) << 3));
+}
+
+// Two floats as a register of 16-bit elements, the first in the low half.
+template <class T>
+__device__ __forceinline__ unsigned pack2(float first, float second);
+template <>
+__device__ __forceinline__ unsigned pack2<f16>(float first, float second) {
+  unsigned pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
+}
+template <>
+__device__ __forceinline__ unsigned pack2<bf16>(float first, float second) {
+  unsigned pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
+}
+
+__device__ __forceinline__ unsigned shared_address(const void* p) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(p));
+}
+
+// Four matrices of 8 x 8 16-bit elements; lane 8 * n + r gives the address of row r of matrix n.
+__device__ __forceinline__ void ldmatrix4(unsigned (&d)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+               : "r"(shared_address(row))
+               : "memory");
+}
+__device__ __forceinline__ void ldmatrix4_transposed(unsigned (&d)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+               : "r"(shared_address(row))
+               : "memory");
+}
+
+// D += A * B: `upper` points to the two columns of row g, `lower` to those of row g + 8.
+template <class T>
+__device__ __forceinline__ void mma_16x8x16(float* upper, float* lower, unsigned a0, unsigned a1, unsigned a2,
+                                            unsigned a3, unsigned b0, unsigned b1);
+template <>
+__device__ __forceinline__ void mma_16x8x16<f16>(float* upper, float* lower, unsigned a0, unsigned a1, unsigned a2,
+                                                 unsigned a3, unsigned b0, unsigned b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+f"(upper[0]), "+f"(upper[1]), "+f"(lower[0]), "+f"(lower[1])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+template <>
+__device__ __forceinline__ void mma_16x8x16<bf16>(float* upper, float* lower, unsigned a0, unsigned a1, unsigned a2,
+                                                  unsigned a3, unsigned b0, unsigned b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+f"(upper[0]), "+f"(upper[1]), "+f"(lower[0]), "+f"(lower[1])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+// 16 bytes from global to shared memory, or zeros where they are absent.
+__device__ __forceinline__ void cp_async16(void* to, const void* from, bool present) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
+               "r"(present ? 16 : 0)
+               : "memory");
+}
+__device__ __forceinline__ void copy16(void* to, const void* from, bool present) {
+  *static_cast<uint4*>(to) = present ? *static_cast<const uint4*>(from) : uint4{0, 0, 0, 0};
+}
+__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Until at most kOpen of this thread's groups are open.
+template <int kOpen>
+__device__ __forceinline__ void cp_async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kOpen) : "memory");
+}

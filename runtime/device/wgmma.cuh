@@ -1,0 +1,102 @@
+// Tensor cores of sm_90a: wgmma (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"). The instructions
+// themselves are written beside each kernel, since their operands depend on its tiles.
+#pragma once
+
+#include "mma_sync.cuh"
+
+// Of a tile in panels of 128 bytes with the 128-byte swizzle: `leading` bytes from panel to panel where the panels lie
+// along the columns of a right operand, `stride` bytes from 8 rows to the next 8. Both are multiples of 16.
+__device__ __forceinline__ unsigned long long matrix_descriptor(const void* tile, int leading, int stride) {
+  const unsigned long long address = (shared_address(tile) & 0x3ffff) >> 4;
+  return address | static_cast<unsigned long long>(leading >> 4) << 16 |
+         static_cast<unsigned long long>(stride >> 4) << 32 | 1ull << 62;
+}
+
+// Registers that the instructions read or add to are ready.
+__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+// Until at most kOpen groups are open.
+template <int kOpen>
+__device__ __forceinline__ void wgmma_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kOpen) : "memory");
+}
+// Uses of x in the text behind this stay behind it.
+__device__ __forceinline__ void pin(float& x) { asm volatile("" : "+f"(x)::"memory"); }
+
+// What this thread has written to shared memory is visible to the asynchronous proxy, which wgmma and TMA go through.
+__device__ __forceinline__ void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// ---- barriers in shared memory (PTX ISA, mbarrier), and TMA
+__device__ __forceinline__ void barrier_init(unsigned long long* barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
+}
+// Barriers that this thread has made are seen by all, TMA included.
+__device__ __forceinline__ void barrier_init_fence() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  fence_async_proxy();
+}
+__device__ __forceinline__ void barrier_arrive(unsigned long long* barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+// Arrives, and makes the phase end with so many bytes more.
+__device__ __forceinline__ void barrier_expect(unsigned long long* barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
+               : "memory");
+}
+// Until the phase of this parity has ended.
+__device__ __forceinline__ void barrier_wait(unsigned long long* barrier, int parity) {
+  unsigned done = 0;
+  while (done == 0)
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                 : "=r"(done)
+                 : "r"(shared_address(barrier)), "r"(parity)
+                 : "memory");
+}
+
+// The driver's description of a tensor: cuTensorMapEncodeTiled.
+struct __align__(64) TensorMap {
+  unsigned long long words[16];
+};
+// A box of a tensor at these coordinates, innermost first; elements outside the tensor are zeros.
+__device__ __forceinline__ void tma_load(void* to, const TensorMap* map, unsigned long long* full, int c0, int c1) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::
+          "r"(shared_address(to)),
+      "l"(map), "r"(shared_address(full)), "r"(c0), "r"(c1)
+      : "memory");
+}
+__device__ __forceinline__ void tma_load(void* to, const TensorMap* map, unsigned long long* full, int c0, int c1,
+                                         int c2) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], "
+      "[%2];" ::"r"(shared_address(to)),
+      "l"(map), "r"(shared_address(full)), "r"(c0), "r"(c1), "r"(c2)
+      : "memory");
+}
+__device__ __forceinline__ void tma_load(void* to, const TensorMap* map, unsigned long long* full, int c0, int c1,
+                                         int c2, int c3) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2];" ::"r"(shared_address(to)),
+      "l"(map), "r"(shared_address(full)), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+      : "memory");
+}
+__device__ __forceinline__ void tma_load(void* to, const TensorMap* map, unsigned long long* full, int c0, int c1,
+                                         int c2, int c3, int c4) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, "
+      "%7}], "
+      "[%2];" ::"r"(shared_address(to)),
+      "l"(map), "r"(shared_address(full)), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
+      : "memory");
+}
+
+// Registers of this warpgroup's threads from here on: fewer, so that others may have more.
+template <int kRegisters>
+__device__ __forceinline__ void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}

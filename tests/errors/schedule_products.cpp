@@ -1,0 +1,124 @@
+#include <catch2/catch.hpp>
+
+#include "tests/support/schedule_cases.h"
+
+// Tensor cores, asynchronous copies and roles: what a target, a tile or a type can't do is refused with the nearest
+// form that is legal.
+
+namespace astatide {
+namespace {
+
+using Catch::Matchers::Contains;
+using testing::Request;
+using testing::with;
+
+const std::string kMmaSync = R"(target: sm_80
+rewrite: online
+O: {tile: {i: 128, j: 64}, reorder: [b, h, i.o, j.o], gpu_blocks: [i.o, h, b], threads: [32, 4]}
+S: {compute_at: j.o, store_in: register, mma: mma_sync}
+P: {compute_at: j.o, store_in: register}
+Q: {stage_at: i.o, store_in: shared, copy: cp_async}
+K: {stage_at: j.o, store_in: shared, copy: cp_async, ring_buffer: 2}
+V: {stage_at: j.o, store_in: shared, copy: cp_async, ring_buffer: 2}
+)";
+
+const std::string kRoles = R"(target: sm_90a
+rewrite: online
+warps: {producer: 1, consumer: 2}
+O: {tile: {i: 128, j: 64}, reorder: [b, h, i.o, j.o], gpu_blocks: [i.o, h, b]}
+S: {compute_at: j.o, store_in: register, mma: wgmma}
+P: {compute_at: j.o, store_in: register}
+Q: {stage_at: i.o, store_in: shared, copy: tma}
+K: {stage_at: j.o, store_in: shared, copy: tma, ring_buffer: 2}
+V: {stage_at: j.o, store_in: shared, copy: tma, ring_buffer: 2}
+)";
+
+std::string message(const std::string& schedule, ScalarType type = ScalarType::bf16) {
+  return Request{.schedule = schedule, .type = type}.message();
+}
+
+TEST_CASE("the schedules that these tests change are legal") {
+  CHECK(message(kMmaSync) == "");
+  CHECK(message(kRoles) == "");
+  CHECK(message(kRoles, ScalarType::f16) == "");
+}
+
+TEST_CASE("tensor cores refuse f32, and say what takes it") {
+  CHECK(message(kMmaSync, ScalarType::f32) ==
+        R"(s.yaml:4:47: error: mma of S: Q is f32, mma_sync reads f16 or bf16
+    S: {compute_at: j.o, store_in: register, mma: mma_sync}
+                                                  ^
+note: --dtype bf16, or mma: fma
+)");
+}
+
+TEST_CASE("an unknown family or copy is refused with the nearest") {
+  const auto parse_error = [](const std::string& text) -> std::string {
+    try {
+      parse_schedule(text, "s.yaml");
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK_THAT(
+      parse_error(with(kMmaSync, "mma: mma_sync", "mma: mma_sink")),
+      Contains("mma of S: mma_sink is none, wanted is fma, mma_sync or wgmma") && Contains("did you mean mma_sync?"));
+  CHECK_THAT(parse_error(with(kMmaSync, "Q: {stage_at: i.o, store_in: shared, copy: cp_async",
+                              "Q: {stage_at: i.o, store_in: shared, copy: async")),
+             Contains("copy of Q: async is none, wanted is vector, cp_async or tma"));
+  CHECK_THAT(parse_error(with(kRoles, "{producer: 1, consumer: 2}", "{producer: 1, consumers: 2}")),
+             Contains("consumers is no role") && Contains("did you mean consumer?"));
+  CHECK_THAT(parse_error(with(kRoles, "{producer: 1, consumer: 2}", "{producer: 1, consumer: 4}")),
+             Contains("consumer is 4, allowed are 1 to 3"));
+  CHECK_THAT(parse_error(with(kRoles, "{producer: 1, consumer: 2}", "{consumer: 2}")),
+             Contains("one producer is needed"));
+}
+
+TEST_CASE("tiles and threads that no instruction divides are refused with those that it does") {
+  CHECK_THAT(message(with(kMmaSync, "threads: [32, 4]", "threads: [16, 8]")),
+             Contains("threads of O are 16 x 8, a warp of tensor cores is 8 rows of 4") &&
+                 Contains("threads: [32, 4] for 4 warps"));
+  CHECK_THAT(message(with(kMmaSync, "i: 128", "i: 96")),
+             Contains("tiles of i are 96, 4 warps take 64 rows at a time") && Contains("tile: {i: 64}"));
+  CHECK_THAT(message(with(kMmaSync, "j: 64", "j: 40")),
+             Contains("tiles of j are 40, one instruction sums 16 at a time") && Contains("tile: {j: 32}"));
+  CHECK_THAT(message(with(kRoles, "i: 128", "i: 64")), Contains("tiles of i are 64, 8 warps take 128 rows at a time"));
+  CHECK_THAT(message(with(kRoles, "j: 64", "j: 272")),
+             Contains("272 columns along j, one instruction makes at most 256"));
+}
+
+TEST_CASE("wgmma, TMA and roles are of sm_90a") {
+  CHECK_THAT(message(with(kMmaSync, "mma: mma_sync", "mma: wgmma")),
+             Contains("wgmma is an instruction of sm_90a, the schedule's target is sm_80"));
+  CHECK_THAT(message(with(kMmaSync, "Q: {stage_at: i.o, store_in: shared, copy: cp_async",
+                          "Q: {stage_at: i.o, store_in: shared, copy: tma")),
+             Contains("copy of Q: tma is of sm_90a, the schedule's target is sm_80"));
+  const std::string no_warps = with(with(kRoles, "warps: {producer: 1, consumer: 2}\n", ""), "gpu_blocks: [i.o, h, b]",
+                                    "gpu_blocks: [i.o, h, b], threads: [64, 4]");
+  CHECK_THAT(message(no_warps),
+             Contains("copy of K: tma needs a producer") && Contains("warps: {producer: 1, consumer: 2}"));
+  CHECK_THAT(message(with(kRoles, "gpu_blocks: [i.o, h, b]", "gpu_blocks: [i.o, h, b], threads: [64, 4]")),
+             Contains("threads of O: warps says who computes") && Contains("leave threads out"));
+  CHECK_THAT(
+      message(with(kRoles, "Q: {stage_at: i.o, store_in: shared, copy: tma}", "Q: {stage_at: i.o, store_in: shared}")),
+      Contains("a producer copies by tma, and Q is copied by vector"));
+  CHECK_THAT(message(with(kRoles, "mma: wgmma", "mma: mma_sync")), Contains("warps: consumers compute with wgmma"));
+}
+
+TEST_CASE("what an asynchronous copy can't honour is refused") {
+  CHECK_THAT(message(with(kMmaSync, "V: {stage_at: j.o, store_in: shared, copy: cp_async, ring_buffer: 2}",
+                          "V: {stage_at: j.o, store_in: shared, copy: cp_async, ring_buffer: 3}")),
+             Contains("its ring has 3 slots and that of K 2, asynchronous copies at one loop have one depth") &&
+                 Contains("K: {ring_buffer: 3}"));
+  CHECK_THAT(message(with(kMmaSync, "Q: {stage_at: i.o, store_in: shared, copy: cp_async",
+                          "Q: {stage_at: i.o, store_in: shared, vectorize: 8, copy: cp_async")),
+             Contains("cp_async copies whole rows, vectorize would have no effect"));
+  CHECK_THAT(message(with(kMmaSync, ", mma: mma_sync", "")), Contains("fma reads f32 while"));
+  CHECK_THAT(
+      message(with(kMmaSync, "P: {compute_at: j.o, store_in: register}", "P: {compute_at: j.o, store_in: shared}")),
+      Contains("reads what its kernel computes from registers") && Contains("store_in: register"));
+}
+
+}  // namespace
+}  // namespace astatide
