@@ -22,16 +22,17 @@ Case gaussian_case(Algorithm algorithm, std::map<std::string, std::int64_t> exte
   return c;
 }
 
-/// Every schedule gives the same bits for both.
+/// Every schedule gives the same bits for both. Those of TMA may refuse the strides of one.
 void require_same_results(const Case& a, const Case& b) {
-  std::vector<HostTensors> results;
-  for_each_schedule(a, [&](const HostTensors& out) { results.push_back(out); });
-  std::size_t n = 0;
-  for_each_schedule(b, [&](const HostTensors& out) {
-    for (const auto& [name, tensor] : out) require_same_bits(tensor, results.at(n).at(name));
-    ++n;
-  });
-  REQUIRE(n == results.size());
+  const std::map<std::string, HostTensors> results = results_by_schedule(a), others = results_by_schedule(b);
+  REQUIRE(!results.empty());
+  for (const auto& [schedule, outputs] : results) {
+    INFO(schedule);
+    const auto found = others.find(schedule);
+    if (found == others.end() && schedule.starts_with("sm90/flash3")) continue;
+    REQUIRE(found != others.end());
+    for (const auto& [name, tensor] : outputs) require_same_bits(found->second.at(name), tensor);
+  }
 }
 
 /// One tensor of `c` as a view with these strides, for every tensor that is named.

@@ -192,6 +192,14 @@ bool check_under(const std::string& name, const Case& c, const std::function<voi
 
 }  // namespace
 
+std::map<std::string, HostTensors> results_by_schedule(const Case& c, const Device& device) {
+  std::map<std::string, HostTensors> results;
+  for (const std::string& name : schedules_for(device))
+    check_under(
+        name, c, [&](const HostTensors& outputs) { results[name] = outputs; }, device);
+  return results;
+}
+
 void for_each_schedule(const Case& c, const std::function<void(const HostTensors& outputs)>& check,
                        const Device& device) {
   int taken = 0;

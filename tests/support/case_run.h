@@ -72,6 +72,9 @@ HostTensors run_case(const Case& c, const Schedule& schedule, const Device& devi
 void for_each_schedule(const Case& c, const std::function<void(const HostTensors& outputs)>& check,
                        const Device& device = case_device());
 
+/// Results under every schedule that takes the case, by its name.
+std::map<std::string, HostTensors> results_by_schedule(const Case& c, const Device& device = case_device());
+
 /// As for_each_schedule, under two of the schedules, in turn with `turn`: for cases that differ in sizes that need
 /// builds of their own.
 void for_schedules_in_turn(const Case& c, std::size_t turn,
