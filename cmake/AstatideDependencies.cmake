@@ -61,12 +61,16 @@ target_compile_options(astatide_options INTERFACE -Wall -Wextra -Wpedantic $<$<B
 if(ASTATIDE_SANITIZE)
   target_compile_options(astatide_options INTERFACE
     -fsanitize=${ASTATIDE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  if(ASTATIDE_SANITIZE_EXCEPT)
+    target_compile_options(astatide_options INTERFACE -fno-sanitize=${ASTATIDE_SANITIZE_EXCEPT})
+  endif()
   target_link_options(astatide_options INTERFACE -fsanitize=${ASTATIDE_SANITIZE})
   # With sanitizers g++ 12 warns of uninitialized values inside the standard library that are none. Its other warnings that
   # follow values through inlined code have the same fault there: they are shown, and stop nothing.
   target_compile_options(astatide_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   if(ASTATIDE_WERROR AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    foreach(warning IN ITEMS restrict stringop-overflow stringop-overread array-bounds nonnull free-nonheap-object dangling-pointer)
+    foreach(warning IN ITEMS restrict stringop-overflow stringop-overread array-bounds nonnull free-nonheap-object dangling-pointer
+        mismatched-new-delete)
       target_compile_options(astatide_options INTERFACE -Wno-error=${warning})
     endforeach()
   endif()
