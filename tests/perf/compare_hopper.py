@@ -23,7 +23,7 @@ HEADS = {64: 32, 128: 16, 256: 8}
 CASES = [(128, 16384, False), (128, 16384, True), (128, 4096, False), (128, 4096, True), (128, 1024, False),
          (128, 1024, True), (64, 16384, False), (64, 16384, True), (64, 4096, False), (64, 4096, True),
          (256, 4096, False), (256, 4096, True)]
-SCHEDULES = {64: ["sm90/flash3", "sm90/flash2_wgmma", "sm80/flash2"], 128: ["sm90/flash3", "sm90/flash2_wgmma", "sm80/flash2"],
+SCHEDULES = {64: ["sm90/flash3", "sm80/flash2"], 128: ["sm90/flash3", "sm80/flash2"],
              256: ["sm90/flash3_d256"]}
 BACKENDS = {"cuDNN": SDPBackend.CUDNN_ATTENTION, "FlashAttention-2": SDPBackend.FLASH_ATTENTION}
 
@@ -52,8 +52,6 @@ def main():
         for name, backend in BACKENDS.items():
             measures[d, s, causal, name] = lambda b=backend, d=d, s=s, c=causal: torch_ms(b, d, s, c)
         for name in SCHEDULES[d]:
-            if s == 1024 and name == "sm90/flash2_wgmma":
-                continue
             measures[d, s, causal, f"`{name}`"] = lambda n=name, d=d, s=s, c=causal: astatide_ms(program, n, d, s, c)
     samples = {key: [] for key in measures}
     for _ in range(rounds):
