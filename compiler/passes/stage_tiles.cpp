@@ -89,7 +89,7 @@ class Stager {
   /// The chain that the loop at `position` belongs to. What stands between its loops is of no matter.
   static Chain chain_at(const Block& block, std::size_t position) {
     const For& loop = std::get<For>(block[position].node);
-    Chain chain{loop.begin, loop.end};
+    Chain chain{loop.begin, loop.end, true, {}};
     const auto note = [&](const For& of) {
       tile::walk(of.body, [&](const Stmt& stmt) {
         if (const auto* mma = std::get_if<Mma>(&stmt.node))
