@@ -19,6 +19,7 @@ class RandomSchedule {
     builder.rewrite(below(2) == 0 ? RewriteMode::none : RewriteMode::online);
     if (below(2) == 0) builder.name("schedule " + std::to_string(below(100)));
     for (const auto& [extent, value] : numbers(1, std::int64_t{1} << 40, below(3))) builder.bound(extent, value);
+    if (below(4) == 0) builder.warps(1, static_cast<int>(between(1, 3)));
     const std::vector<std::string> owners = names(1 + below(6));
     for (const std::string& owner : owners)
       if (find_directive(owner) == nullptr) builder.place(placement(owner));
@@ -100,6 +101,12 @@ class RandomSchedule {
       case DirectiveKind::ring_buffer:
         out.ring_buffer(number);
         break;
+      case DirectiveKind::copy:
+        out.copy(static_cast<CopyPath>(below(3)));
+        break;
+      case DirectiveKind::mma:
+        out.mma(static_cast<Family>(1 + below(3)));
+        break;
       case DirectiveKind::vectorize:
         out.vectorize(number);
         break;
@@ -136,6 +143,11 @@ class CppReader {
         const std::string extent = string();
         expect(",");
         builder.bound(extent, integer());
+      }
+      if (call == "warps") {
+        const int producer = static_cast<int>(integer());
+        expect(",");
+        builder.warps(producer, static_cast<int>(integer()));
       }
       if (call == "place") builder.place(placement());
       expect(")");
@@ -250,6 +262,16 @@ class CppReader {
       out.stage_at(string());
     } else if (call == "ring_buffer") {
       out.ring_buffer(static_cast<int>(integer()));
+    } else if (call == "copy") {
+      const std::string path = enumerator();
+      out.copy(path == "CopyPath::tma"        ? CopyPath::tma
+               : path == "CopyPath::cp_async" ? CopyPath::cp_async
+                                              : CopyPath::vector);
+    } else if (call == "mma") {
+      const std::string family = enumerator();
+      out.mma(family == "Family::wgmma"      ? Family::wgmma
+              : family == "Family::mma_sync" ? Family::mma_sync
+                                             : Family::fma);
     } else if (call == "vectorize") {
       out.vectorize(static_cast<int>(integer()));
     } else if (call == "unroll") {

@@ -212,6 +212,8 @@ void CpuProgram::run(std::map<std::string, HostArray*> tensors, const std::map<s
         case tile::Parameter::Kind::scalar:
           args.push_back(std::bit_cast<std::uint32_t>(scalars.at(p.name)));
           break;
+        case tile::Parameter::Kind::tensor_map:
+          throw InternalError("tensor maps are of GPUs");
       }
     }
     std::int64_t tiles = 1;
