@@ -97,7 +97,8 @@ TEST_CASE("a program with rings is rejected without any sync that its loops need
   }
   // In front of the loops one may stand between copies into two slots, which never meet.
   CHECK(accepted <= 2);
-  CHECK(rejected > 6);
+  // One in front of each first reader of what came before the loops, one in each loop for all slots.
+  CHECK(rejected >= 4);
 }
 
 TEST_CASE("a program without one of its first writes is rejected") {
