@@ -263,6 +263,8 @@ void KernelBuilder::add_weight(Block& block, const Weight& weight, bool only_ope
   // Beside a product a reduction reads it: computed in registers, then copied for the product.
   if (placement && placement->store_in() == Space::shared && (only_operand || !lowering.is_cuda()))
     space = Space::shared;
+  // What tensor cores read from registers a core of the CPU reads from its workspace.
+  if (!lowering.is_cuda() && names_tensor_cores()) space = Space::shared;
   const TileName tile = declare_once(weight.name, {nest.row, nest.column}, space);
   if (placement && placement->store_in() == Space::register_file) fixed_.insert(tile);
   if (placement) set_alignment(tile, *placement);

@@ -105,7 +105,8 @@ class KernelBuilder {
   TileName as_operand(Block& block, const TileName& tile, const std::string& tensor);
   /// The instructions that compute this kernel's products.
   Family family() const;
-  bool on_tensor_cores() const { return lowering.is_cuda() && family_ != Family::unset && family_ != Family::fma; }
+  bool names_tensor_cores() const { return family_ != Family::unset && family_ != Family::fma; }
+  bool on_tensor_cores() const { return lowering.is_cuda() && names_tensor_cores(); }
   Expr renamed(const Expr& e) const { return substitute(e, values); }
   void set_alignment(const TileName& tile, const Placement& placement);
   bool covers_exactly(const std::string& axis) const;

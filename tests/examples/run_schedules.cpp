@@ -21,6 +21,11 @@ void run_under_every_schedule(const std::string& dtype) {
       const ProgramResult result = run_astatide({"run", algorithm, "--schedule", schedule, "--shape", shape, "--dtype",
                                                  dtype, "--device", "cpu", "--check", "--json", "--repeat", "1"},
                                                 {{"ASTATIDE_CACHE_DIR", (folder / "cache").string()}});
+      if (dtype == "f32" && !schedule.starts_with("simt/") && !schedule.starts_with("cpu/")) {
+        INFO(schedule << "\n" << result.out);
+        CHECK(result.code == 2);  // tensor cores take 16 bits
+        continue;
+      }
       INFO(algorithm << " with " << schedule << ", " << shape << "\n" << result.out << result.err);
       CHECK(result.code == 0);
       if (result.code == 0) CHECK(nlohmann::json::parse(result.out).at("ok") == true);
