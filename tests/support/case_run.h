@@ -35,7 +35,8 @@ std::string missing_case_device(const Device& device);
 /// The engine of this process, with no cache on disk.
 Engine& case_engine();
 
-/// Shipped schedules that run on a device: all of them on the CPU, those for GPUs on a GPU.
+/// Shipped schedules that run on a device: on the CPU its own, those of plain multiply-adds and one of tensor cores, on
+/// a GPU those for GPUs.
 std::vector<std::string> schedules_for(const Device& device);
 
 /// Attention as a file would say it. `steps` are definitions between the raw score S and the score A that the softmax
