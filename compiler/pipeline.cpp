@@ -8,6 +8,8 @@
 #include "compiler/passes/hoist_row_invariants.h"
 #include "compiler/passes/infer_layouts.h"
 #include "compiler/passes/insert_barriers.h"
+#include "compiler/passes/overlap.h"
+#include "compiler/passes/peel_first.h"
 #include "compiler/passes/plan_memory.h"
 #include "compiler/passes/relax_rescale.h"
 #include "compiler/passes/specialize_roles.h"
@@ -20,16 +22,17 @@
 namespace astatide {
 namespace {
 
-// In this order. peel_first and overlap (the next tile's product behind this one's) will stand around stage_tiles;
-// nothing that can be scheduled today asks for them.
+// In this order.
 constexpr std::array kPasses{
     Pass{"split_masked_loops", split_masked_loops,
          "full tiles test nothing that bounds their loop, empty tiles are not run"},
+    Pass{"peel_first", peel_first, "the first tile of what is overlapped is computed by itself"},
     Pass{"fold_units", fold_units, "a loop that runs once merges with no unit"},
     Pass{"relax_rescale", relax_rescale, "no advance is left: new references and moves are maps"},
     Pass{"fold_exponents", fold_exponents,
          "on tensor cores a weight is one multiply-add and one power of two an element"},
     Pass{"hoist_row_invariants", hoist_row_invariants, "no map over a tile computes what is constant in a row"},
+    Pass{"overlap", overlap, "a delayed product runs behind the product of the next tile"},
     Pass{"stage_tiles", stage_tiles, "every operand of a product lives in shared memory or registers"},
     Pass{"specialize_roles", specialize_roles, "with producers, each statement is of one role"},
     Pass{"insert_barriers", insert_barriers, "no thread reads what another has not finished"},

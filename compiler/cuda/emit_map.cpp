@@ -22,13 +22,13 @@ void KernelEmitter::emit(const tile::Fill& fill) {
 }
 
 void KernelEmitter::emit(const tile::Map& map) {
-  if (map.columns) throw InternalError("a map of some columns needs a family with column groups");
   const tile::Mem& dst = mem(map.dst);
   std::vector<const tile::Mem*> tiles{&dst};
   for (const std::string& name : free_variables(map.value))
     if (const tile::Mem* tile = kernel_.find(name)) tiles.push_back(tile);
-  out_.line(fmt::format("// map {} {}", dst.name, describe(dst)));
-  const Element at = open_element(dst, grid_for(tiles), dst.space == Space::shared);
+  const std::string part = map.columns ? fmt::format(" cols {}..{}", map.columns->begin, map.columns->end) : "";
+  out_.line(fmt::format("// map {} {}{}", dst.name, describe(dst), part));
+  const Element at = open_element(dst, grid_for(tiles), dst.space == Space::shared, map.columns);
 
   const std::string limits = declare_coordinates(map.at, dst, at);
   const TextScope here = scope(&at);

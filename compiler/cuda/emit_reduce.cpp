@@ -22,13 +22,14 @@ std::string combined(Reduction op, const std::string& a, const std::string& b) {
 }  // namespace
 
 void KernelEmitter::emit(const tile::RowReduce& reduce) {
-  if (reduce.columns) throw InternalError("a reduction of some columns needs a family with column groups");
   const tile::Mem& src = mem(reduce.src);
   const tile::Mem& dst = mem(reduce.dst);
   const tile::ThreadGrid grid = grid_for({&src, &dst});
   const Fragment fragment = fragment_of(src, grid);
-  out_.line(
-      fmt::format("// {} = {} over the columns of {} that this thread holds", dst.name, name_of(reduce.op), src.name));
+  const std::string part =
+      reduce.columns ? fmt::format(" {}..{}", reduce.columns->begin, reduce.columns->end) : std::string();
+  out_.line(fmt::format("// {} = {} over the columns{} of {} that this thread holds", dst.name, name_of(reduce.op),
+                        part, src.name));
   out_.open_unrolled(held_row_, fragment.rows.count());
   Element at{fragment.rows.offset(held_row_, row_), fragment.columns.offset(held_column_, column_), held_row_,
              held_column_};
@@ -37,8 +38,9 @@ void KernelEmitter::emit(const tile::RowReduce& reduce) {
   out_.line(fmt::format("float {} = {};", share,
                         reduce.accumulate ? access(dst, row, false) : float_literal(unit_of(reduce.op))));
   // Rows beyond the tile are nobody's, but a shared tile must not be read there.
-  const std::string guard = src.space == Space::shared || !fragment.columns.exact() ? inside(src, grid, at) : "";
-  out_.open_unrolled(held_column_, fragment.columns.count());
+  std::string guard = src.space == Space::shared || !fragment.columns.exact() ? inside(src, grid, at) : "";
+  const std::string in_part = open_columns(fragment.columns, at.column, reduce.columns);
+  if (!in_part.empty()) guard = in_part + (guard.empty() ? "" : " && " + guard);
   out_.line(fmt::format("{}{} = {};", guard.empty() ? "" : "if (" + guard + ") ", share,
                         combined(reduce.op, share, access(src, at, false))));
   out_.close();

@@ -32,6 +32,13 @@ void KernelEmitter::commit_copies(const tile::Block& copies) {
 void KernelEmitter::emit(const tile::Await& await) {
   if (const auto product = wgmma_of_.find(await.token); product != wgmma_of_.end())
     return await_wgmma(wgmma_commits_ - product->second.first, *product->second.second);
+  // Other products are done for a thread when its code has run.
+  bool in_order = false;
+  tile::walk(kernel_.body, [&](const tile::Stmt& stmt) {
+    const auto* mma = std::get_if<tile::Mma>(&stmt.node);
+    in_order = in_order || (mma && mma->token == await.token);
+  });
+  if (in_order) return;
   const auto group = commit_of_.find(await.token);
   if (group == commit_of_.end()) throw InternalError("await of the unknown token " + await.token);
   out_.line(fmt::format("cp_async_wait<{}>();  // {}", commits_ - group->second, await.token));

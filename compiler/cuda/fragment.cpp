@@ -14,6 +14,12 @@ int ceil_to(int a, int b) { return (a + b - 1) / b; }
 
 int FragmentAxis::count() const { return ceil_to(extent, threads * vector) * vector; }
 
+std::optional<std::pair<int, int>> FragmentAxis::held_part(int begin, int end) const {
+  const int step = threads * vector;
+  if (begin % step != 0 || (end % step != 0 && end != extent)) return std::nullopt;
+  return std::pair(begin / step * vector, ceil_to(end, step) * vector);
+}
+
 std::string FragmentAxis::offset(const std::string& index, const std::string& thread) const {
   if (threads == 1) return index;
   if (unit > 1) {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "compiler/tile/ir.h"
 
@@ -18,6 +20,9 @@ struct FragmentAxis {
   int count() const;
   /// Every held element lies inside the extent.
   bool exact() const { return count() * threads == extent; }
+  /// The first held element of offsets begin .. end-1 and the one behind the last, the same in every thread; nothing
+  /// where threads hold different shares of that part.
+  std::optional<std::pair<int, int>> held_part(int begin, int end) const;
   /// Offset in the tile of held element `index`, in the text of thread coordinate `thread`.
   std::string offset(const std::string& index, const std::string& thread) const;
 };

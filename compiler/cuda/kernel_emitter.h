@@ -16,7 +16,8 @@ class SourceText {
  public:
   void line(const std::string& text);
   /// An unrolled loop `for (int VAR = 0; VAR < COUNT; ++VAR) {`; `unroll` 0: fully.
-  void open_unrolled(const std::string& var, int count);
+  void open_unrolled(const std::string& var, int count) { open_unrolled(var, 0, count); }
+  void open_unrolled(const std::string& var, int begin, int end);
   void open(const std::string& head);  // "head {"
   void close();
   void append(const SourceText& other) { text_ += other.text_; }
@@ -120,9 +121,14 @@ class KernelEmitter {
   /// The grid that deals out the elements of a statement over these tiles: that of a register tile of two axes, if
   /// there is one.
   tile::ThreadGrid grid_for(const std::vector<const tile::Mem*>& tiles) const;
-  /// Opens the loops over the held elements of a tile; close_element() ends them. `guard` skips elements beyond the
-  /// tile's extents.
-  Element open_element(const tile::Mem& shape, const tile::ThreadGrid& grid, bool guard);
+  /// Opens the loops over the held elements of a tile, or of a part of its columns; close_element() ends them. `guard`
+  /// skips elements beyond the tile's extents.
+  Element open_element(const tile::Mem& shape, const tile::ThreadGrid& grid, bool guard,
+                       const std::optional<tile::Columns>& columns = std::nullopt);
+  /// Opens the loop over the held columns, or those of a part; where threads hold different shares of the part, gives
+  /// the condition that a column lies in it.
+  std::string open_columns(const FragmentAxis& axis, const std::string& column,
+                           const std::optional<tile::Columns>& columns);
   void close_element();
   /// The lvalue of a tile's element. A tile of rows is broadcast along the columns.
   std::string access(const tile::Mem& tile, const Element& at, bool write) const;

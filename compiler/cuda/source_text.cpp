@@ -10,9 +10,9 @@ void SourceText::line(const std::string& text) {
   text_ += '\n';
 }
 
-void SourceText::open_unrolled(const std::string& var, int count) {
+void SourceText::open_unrolled(const std::string& var, int begin, int end) {
   line("#pragma unroll");
-  open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", var, count));
+  open(fmt::format("for (int {0} = {1}; {0} < {2}; ++{0})", var, begin, end));
 }
 
 void SourceText::open(const std::string& head) {

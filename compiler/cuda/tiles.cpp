@@ -25,25 +25,33 @@ ThreadGrid KernelEmitter::grid_for(const std::vector<const Mem*>& tiles) const {
   return {kernel_.thread_rows, kernel_.thread_columns, 1, 1};
 }
 
-Element KernelEmitter::open_element(const Mem& shape, const ThreadGrid& grid, bool guard) {
+std::string KernelEmitter::open_columns(const FragmentAxis& axis, const std::string& column,
+                                        const std::optional<tile::Columns>& columns) {
+  const auto part = columns ? axis.held_part(columns->begin, columns->end) : std::pair(0, axis.count());
+  out_.open_unrolled(held_column_, part ? part->first : 0, part ? part->second : axis.count());
+  return part ? "" : fmt::format("{0} <= {1} && {1} < {2}", columns->begin, column, columns->end);
+}
+
+Element KernelEmitter::open_element(const Mem& shape, const ThreadGrid& grid, bool guard,
+                                    const std::optional<tile::Columns>& columns) {
   const Fragment fragment = fragment_of(shape, grid);
   Element at;
   int depth = 1;
   out_.open_unrolled(held_row_, fragment.rows.count());
   at.held_row = held_row_;
   at.row = fragment.rows.offset(held_row_, row_);
+  std::string condition;
   if (shape.dims.size() == 2) {
-    out_.open_unrolled(held_column_, fragment.columns.count());
-    ++depth;
     at.held_column = held_column_;
     at.column = fragment.columns.offset(held_column_, column_);
+    condition = open_columns(fragment.columns, at.column, columns);
+    ++depth;
   }
-  if (guard) {
-    const std::string condition = inside(shape, grid, at);
-    if (!condition.empty()) {
-      out_.open("if (" + condition + ")");
-      ++depth;
-    }
+  const std::string within = guard ? inside(shape, grid, at) : "";
+  if (!within.empty()) condition += (condition.empty() ? "" : " && ") + within;
+  if (!condition.empty()) {
+    out_.open("if (" + condition + ")");
+    ++depth;
   }
   element_depth_.push_back(depth);
   return at;

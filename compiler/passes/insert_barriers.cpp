@@ -54,7 +54,7 @@ class Barriers {
     for (const Stmt& stmt : block) {
       if (auto* loop = std::get_if<tile::For>(&stmt.node)) {
         tile::For copy = *loop;
-        copy.body = run_loop(loop->body, open);
+        copy.body = loop->kind == tile::For::Kind::once ? run(loop->body, open) : run_loop(loop->body, open);
         out.push_back({copy});
       } else if (auto* branch = std::get_if<tile::If>(&stmt.node)) {
         run_branch(*branch, open, out);

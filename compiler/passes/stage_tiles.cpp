@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "compiler/support/diagnostic.h"
 
@@ -29,7 +31,7 @@ using Group = std::vector<const Staging*>;
 /// Loops over one variable that follow each other, as splitting leaves them: each begins where the one before it ends.
 struct Chain {
   Expr begin, end;
-  bool first = true;
+  bool first = true, last = true;
   std::vector<View> views;  // that its products read
 };
 
@@ -80,35 +82,54 @@ class Stager {
   }
 
   static bool follows(const For& before, const For& after) {
-    if (before.var != after.var || before.descending != after.descending || before.kind != For::Kind::serial ||
-        after.kind != For::Kind::serial)
+    if (before.var != after.var || before.descending != after.descending || before.kind == For::Kind::unrolled ||
+        after.kind == For::Kind::unrolled)
       return false;
     return before.descending ? before.begin == after.end : before.end == after.begin;
   }
 
-  /// The chain that the loop at `position` belongs to. What stands between its loops is of no matter.
-  static Chain chain_at(const Block& block, std::size_t position) {
+  static std::vector<View> views_of(const For& loop, const std::string& tensor) {
+    std::vector<View> out;
+    tile::walk(loop.body, [&](const Stmt& stmt) {
+      if (const auto* mma = std::get_if<Mma>(&stmt.node))
+        for (const tile::Operand* operand : {&mma->lhs, &mma->rhs})
+          if (const auto* view = std::get_if<View>(operand); view && view->tensor == tensor) out.push_back(*view);
+    });
+    return out;
+  }
+
+  /// Of the chain that the loop at `position` belongs to, the loops around it that read tiles of the tensor. What
+  /// stands between its loops is of no matter.
+  static Chain chain_at(const Block& block, std::size_t position, const std::string& tensor) {
     const For& loop = std::get<For>(block[position].node);
-    Chain chain{loop.begin, loop.end, true, {}};
-    const auto note = [&](const For& of) {
-      tile::walk(of.body, [&](const Stmt& stmt) {
-        if (const auto* mma = std::get_if<Mma>(&stmt.node))
-          for (const tile::Operand* operand : {&mma->lhs, &mma->rhs})
-            if (const auto* view = std::get_if<View>(operand)) chain.views.push_back(*view);
-      });
+    Chain chain{loop.begin, loop.end, true, true, views_of(loop, tensor)};
+    const auto joins = [&](const For& of) {
+      const std::vector<View> views = views_of(of, tensor);
+      chain.views.insert(chain.views.end(), views.begin(), views.end());
+      return !views.empty();
     };
-    note(loop);
     const For* last = &loop;
     for (std::size_t n = position + 1; n < block.size(); ++n)
-      if (const auto* next = std::get_if<For>(&block[n].node); next && follows(*last, *next)) note(*(last = next));
+      if (const auto* next = std::get_if<For>(&block[n].node); next && follows(*last, *next) && joins(*next))
+        last = next;
     const For* first = &loop;
     for (std::size_t n = position; n-- > 0;)
-      if (const auto* before = std::get_if<For>(&block[n].node); before && follows(*before, *first))
-        note(*(first = before));
+      if (const auto* before = std::get_if<For>(&block[n].node); before && follows(*before, *first) && joins(*before))
+        first = before;
     chain.first = first == &loop;
+    chain.last = last == &loop;
     (loop.descending ? chain.begin : chain.end) = loop.descending ? last->begin : last->end;
     (loop.descending ? chain.end : chain.begin) = loop.descending ? first->end : first->begin;
     return chain;
+  }
+
+  /// Whether the loop may have a next iteration, of its own or of one that follows it, to start copies for.
+  static bool runs_on(const Block& block, std::size_t position, const Group& group) {
+    if (std::get<For>(block[position].node).kind != For::Kind::once) return true;
+    return std::any_of(group.begin(), group.end(), [&](const Staging* staging) {
+      const Chain chain = chain_at(block, position, staging->tensor);
+      return !(chain.first && chain.last);
+    });
   }
 
   Block in_loops(const Block& block, const Group& group) {
@@ -119,8 +140,8 @@ class Stager {
         For copy = *loop;
         if (loop->var != group.front()->at)
           copy.body = in_loops(loop->body, group);
-        else if (!is_produced(*group.front()) && is_ahead(*group.front()) && loop->kind != For::Kind::once)
-          stage_ahead(copy, chain_at(block, n), group, out);
+        else if (!is_produced(*group.front()) && is_ahead(*group.front()) && runs_on(block, n, group))
+          stage_ahead(copy, block, n, group, out);
         else
           for (const Staging* staging : group) copy.body = stage_block(copy.body, *staging);
         out.push_back({copy});
@@ -169,6 +190,7 @@ class Stager {
     const std::vector<Staged> staged = replace_operands(body, staging, is_produced(staging) ? staging.ring : 1);
     Block out;
     std::set<std::string> copied;
+    std::map<std::string, std::vector<std::string>> read_until;  // tiles, by the token of what reads them last
     for (std::size_t n = 0; n < body.size(); ++n) {
       Stmt& stmt = body[n];
       for (const Staged& s : staged)
@@ -195,6 +217,9 @@ class Stager {
                          [&](const Stmt& later) { return reads(later, s.tile); }))
           done.push_back(s.tile);
       out.push_back(std::move(stmt));
+      if (const auto* mma = std::get_if<Mma>(&out.back().node); mma && !mma->token.empty())
+        read_until[mma->token] = std::exchange(done, {});
+      if (const auto* await = std::get_if<tile::Await>(&out.back().node)) done = read_until[await->token];
       for (const std::string& name : done) out.push_back({tile::Release{name}});
     }
     return out;
@@ -222,27 +247,46 @@ class Stager {
 
   /// Of each slot that is read: acquire it, start the copy that is a ring's length less one ahead, read it, release it.
   /// The first loop of a chain starts the first copies; its last has nothing to start towards its end.
-  void stage_ahead(For& loop, const Chain& chain, const Group& group, Block& out) {
-    std::vector<std::pair<Staged, const Staging*>> all;
-    for (const Staging* staging : group)
-      for (Staged& s : replace_operands(loop.body, *staging, staging->ring)) all.emplace_back(std::move(s), staging);
+  void stage_ahead(For& loop, const Block& block, std::size_t position, const Group& group, Block& out) {
+    // Tensors that the same loops of the chain read are copied under one condition.
+    struct Together {
+      Chain chain;
+      std::vector<std::pair<Staged, const Staging*>> staged;
+    };
+    std::vector<Together> parts;
+    for (const Staging* staging : group) {
+      const std::vector<Staged> staged = replace_operands(loop.body, *staging, staging->ring);
+      if (staged.empty()) continue;
+      const Chain chain = chain_at(block, position, staging->tensor);
+      auto part = std::find_if(parts.begin(), parts.end(), [&](const Together& other) {
+        return other.chain.begin == chain.begin && other.chain.end == chain.end;
+      });
+      if (part == parts.end()) part = parts.insert(parts.end(), {chain, {}});
+      part->chain.views.insert(part->chain.views.end(), chain.views.begin(), chain.views.end());
+      for (const Staged& s : staged) part->staged.emplace_back(s, staging);
+    }
     const Expr var = variable(loop.var);
     const int distance = group.front()->ring - 1;
-    const auto copies_at = [&](const Expr& index) {
+    const auto copies_at = [&](const Together& part, const Expr& index) {
       If branch;
-      branch.condition = loop.descending ? less_equal(chain.begin, index) : less(index, chain.end);
-      for (const auto& [s, staging] : all) branch.body.push_back(copy_of({limited(s.view, chain), s.tile}, *staging));
+      branch.condition = loop.descending ? less_equal(part.chain.begin, index) : less(index, part.chain.end);
+      for (const auto& [s, staging] : part.staged)
+        branch.body.push_back(copy_of({limited(s.view, part.chain), s.tile}, *staging));
       branch.body = tile::substitute(branch.body, {{loop.var, index}});
       return Stmt{branch};
     };
-    if (chain.first)
-      for (int n = 0; n < distance; ++n)
-        out.push_back(copies_at(loop.descending ? chain.end - 1 - n : chain.begin + n));
+    for (const Together& part : parts)
+      for (int n = 0; part.chain.first && n < distance; ++n)
+        out.push_back(copies_at(part, loop.descending ? part.chain.end - 1 - n : part.chain.begin + n));
     Block body;
-    for (const auto& [s, staging] : all) body.push_back({tile::Acquire{s.tile}});
-    body.push_back(copies_at(loop.descending ? var - distance : var + distance));
+    for (const Together& part : parts)
+      for (const auto& [s, staging] : part.staged) body.push_back({tile::Acquire{s.tile}});
+    for (const Together& part : parts)
+      if (!(part.chain.last && loop.kind == For::Kind::once))
+        body.push_back(copies_at(part, loop.descending ? var - distance : var + distance));
     for (Stmt& stmt : loop.body) body.push_back(std::move(stmt));
-    for (const auto& [s, staging] : all) body.push_back({tile::Release{s.tile}});
+    for (const Together& part : parts)
+      for (const auto& [s, staging] : part.staged) body.push_back({tile::Release{s.tile}});
     loop.body = std::move(body);
   }
 

@@ -42,6 +42,9 @@ PlacementBuilder& PlacementBuilder::unroll(AxisNumbers factors) {
 PlacementBuilder& PlacementBuilder::align_storage(AxisNumbers multiples) {
   return set(DirectiveKind::align_storage, std::move(multiples));
 }
+PlacementBuilder& PlacementBuilder::overlap(int cover_part, int cover_whole) {
+  return set(DirectiveKind::overlap, Fraction{cover_part, cover_whole});
+}
 
 ScheduleBuilder& ScheduleBuilder::name(std::string name) {
   schedule_.name = std::move(name);

@@ -112,6 +112,8 @@ bool form_matches(const DirectiveValue& value, ValueForm form) {
       return std::holds_alternative<std::vector<std::string>>(value);
     case ValueForm::axis_numbers:
       return std::holds_alternative<AxisNumbers>(value);
+    case ValueForm::cover:
+      return std::holds_alternative<Fraction>(value);
     default:
       return false;
   }
@@ -169,6 +171,18 @@ void check_directive_value(const Directive& directive, const std::string& owner,
       if (std::find(words.begin(), words.end(), word) == words.end())
         subject.error(quoted(word) + " is none, wanted is " + describe_value(info),
                       near.empty() ? std::vector<std::string>{} : std::vector{"did you mean " + near + "?"});
+      break;
+    }
+    case ValueForm::cover: {
+      const auto& cover = std::get<Fraction>(directive.value);
+      const std::string said = "cover " + to_string(cover);
+      if (cover.whole < info.least || cover.whole > info.most) {
+        const std::string step = "1/" + std::to_string(cover.whole);
+        subject.error(said + " counts in parts of " + step + ", allowed are 1/" + std::to_string(info.least) +
+                      " to 1/" + std::to_string(info.most));
+      } else if (cover.part < 0 || cover.part > cover.whole) {
+        subject.error(said + (cover.part < 0 ? " is less than nothing" : " is more than a whole"));
+      }
       break;
     }
     default:

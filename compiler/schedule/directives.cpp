@@ -148,6 +148,19 @@ std::vector<DirectiveInfo> make_table() {
        "Pads the extent of an axis of a tile in shared memory to a multiple, to move rows to other banks.",
        "K: {stage_at: j.o, store_in: shared, align_storage: {d: 68}}", "K_tile: f32[j 64, d 64]",
        "K_tile: f32[j 64, d 64 of 68]"},
+      {"overlap", Kind::overlap, kInnerDefinition, Form::cover, 1, 64, false,
+       "Runs the last product of a tile one iteration later, behind this definition's product of the next tile, so "
+       "that "
+       "tensor cores work while the other units compute what lies between. cover is the part of the columns of the "
+       "weights that is computed before the wait for the delayed product: a whole number of columns, 0 or 0/1 for "
+       "none, "
+       "1 or 1/1 for all. The first tile is computed by itself; where there is none to see, it is a tile whose "
+       "elements "
+       "are all absent.",
+       "S: {compute_at: j.o, overlap: {cover: 1/2}}",
+       "for j.o:\n  S = Q * K[j.o]\n  P = softmax step of S\n  O += P * V[j.o]",
+       "S = Q * K[0]; P = softmax step of S\nfor j.o from 1:\n  start S = Q * K[j.o]\n  start O += P * V[j.o - 1]\n"
+       "  wait for S; first half of the columns of P\n  wait for O; second half of the columns of P\nO += P * V[last]"},
   };
 }
 
@@ -217,6 +230,8 @@ std::string describe_form(ValueForm form) {
       return "a map of roles to warpgroups, such as {producer: 1, consumer: 2}";
     case ValueForm::extent_numbers:
       return "a map of extents to integers, such as {Sk: 1024}";
+    case ValueForm::cover:
+      return "a part of the columns, such as {cover: 1/2}";
   }
   throw InternalError("value form without words");
 }

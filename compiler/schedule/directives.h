@@ -24,6 +24,7 @@ enum class ValueForm : std::uint8_t {
   rewrite,         // none, online or {online: {rescale: plain}}
   extent_numbers,  // {Sk: 1024}
   role_numbers,    // {producer: 1, consumer: 2}
+  cover,           // {cover: 1/2}
 };
 
 /// Where a key may stand, as bits.

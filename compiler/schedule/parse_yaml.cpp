@@ -172,6 +172,8 @@ class Parser {
       case ValueForm::axis_numbers:
         if (auto numbers = axis_numbers(value, key, describe_form(info.form))) return std::move(*numbers);
         return std::nullopt;
+      case ValueForm::cover:
+        return parse_cover(value, info);
       default:
         throw InternalError("a directive with the value of a top-level key");
     }
@@ -200,6 +202,40 @@ class Parser {
     if (!right) return std::nullopt;
     if (info.form == ValueForm::loops) return DirectiveValue(std::move(names));
     return DirectiveValue(std::move(numbers));
+  }
+
+  /// {cover: 1/2}
+  std::optional<DirectiveValue> parse_cover(const YamlNode& value, const DirectiveInfo& info) {
+    if (value.kind != YamlNode::Kind::map || value.items.empty()) {
+      wrong_type(value, std::string(info.key), describe_form(info.form));
+      return std::nullopt;
+    }
+    std::optional<DirectiveValue> out;
+    for_each_entry(value, [&](const std::string& key, const YamlNode& at, const YamlNode& part) {
+      if (key != "cover") {
+        errors_.error(at.where, "unknown key '" + quoted(key) + "' of " + std::string(info.key),
+                      suggestion(key, {"cover"}));
+      } else if (const auto number = fraction(part)) {
+        out = *number;
+      } else {
+        wrong_type(part, key, "a part of the columns, such as 1/2");
+      }
+    });
+    return out;
+  }
+
+  /// 1/2, or a whole number.
+  static std::optional<Fraction> fraction(const YamlNode& value) {
+    if (const auto whole = integer(value)) return Fraction{*whole, 1};
+    if (!value.is_scalar() || value.quoted) return std::nullopt;
+    const std::size_t bar = value.value.find('/');
+    if (bar == std::string::npos) return std::nullopt;
+    YamlNode part = value, whole = value;
+    part.value = value.value.substr(0, bar);
+    whole.value = value.value.substr(bar + 1);
+    const auto above = integer(part), below = integer(whole);
+    if (!above || !below) return std::nullopt;
+    return Fraction{*above, *below};
   }
 
   std::optional<AxisNumbers> axis_numbers(const YamlNode& value, const std::string& key, const std::string& wanted) {

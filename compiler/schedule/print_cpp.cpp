@@ -54,7 +54,8 @@ std::string arguments(const Directive& directive) {
         for (const std::int64_t number : numbers) out += (out.empty() ? "" : ", ") + std::to_string(number);
         return out;
       },
-      [](const AxisNumbers& numbers) { return braces(numbers); });
+      [](const AxisNumbers& numbers) { return braces(numbers); },
+      [](const Fraction& cover) { return std::to_string(cover.part) + ", " + std::to_string(cover.whole); });
 }
 
 }  // namespace

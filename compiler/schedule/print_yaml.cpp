@@ -37,7 +37,8 @@ std::string flow(const DirectiveValue& value) {
         for (const std::int64_t number : numbers) out += (out.empty() ? "" : ", ") + std::to_string(number);
         return "[" + out + "]";
       },
-      [](const AxisNumbers& numbers) { return flow(numbers); });
+      [](const AxisNumbers& numbers) { return flow(numbers); },
+      [](const Fraction& cover) { return "{cover: " + to_string(cover) + "}"; });
 }
 
 }  // namespace

@@ -69,6 +69,10 @@ std::string_view name_of(CopyPath path) {
   throw InternalError("copy path without a name");
 }
 
+std::string to_string(const Fraction& fraction) {
+  return std::to_string(fraction.part) + "/" + std::to_string(fraction.whole);
+}
+
 const Directive* Placement::find(DirectiveKind kind) const {
   const auto found =
       std::find_if(directives.begin(), directives.end(), [&](const Directive& d) { return d.kind == kind; });
@@ -153,6 +157,11 @@ std::optional<int> Placement::unroll_of(const std::string& axis) const {
 
 std::optional<int> Placement::align_storage_of(const std::string& axis) const {
   return number_of(*this, DirectiveKind::align_storage, axis);
+}
+
+std::optional<Fraction> Placement::overlap() const {
+  const auto* cover = value_of<Fraction>(*this, DirectiveKind::overlap);
+  return cover == nullptr ? std::nullopt : std::optional(*cover);
 }
 
 const Placement* Schedule::find(const std::string& wanted) const {

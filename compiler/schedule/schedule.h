@@ -32,8 +32,16 @@ std::string_view name_of(CopyPath path);
 using LoopName = std::string;
 
 using AxisNumbers = std::vector<std::pair<std::string, std::int64_t>>;  // {i: 64, j: 64}, in the order written
-using DirectiveValue =
-    std::variant<bool, std::int64_t, std::string, std::vector<std::string>, std::vector<std::int64_t>, AxisNumbers>;
+
+/// A part of a whole, 1/2, as written.
+struct Fraction {
+  std::int64_t part = 0, whole = 1;
+  friend bool operator==(const Fraction&, const Fraction&) = default;
+};
+std::string to_string(const Fraction& fraction);
+
+using DirectiveValue = std::variant<bool, std::int64_t, std::string, std::vector<std::string>,
+                                    std::vector<std::int64_t>, AxisNumbers, Fraction>;
 
 enum class DirectiveKind : std::uint8_t {
   tile,           // of a root definition: {axis: size}; axes not named are whole
@@ -52,6 +60,7 @@ enum class DirectiveKind : std::uint8_t {
   unroll,         // of a definition: {axis: factor}
   align_storage,  // of a definition or staged input in shared memory: {axis: multiple}, pads the extent of the axis in
                   // storage
+  overlap,        // of a definition that holds a product: the next tile's product runs behind this tile's last one
 };
 
 struct Directive {
@@ -85,6 +94,8 @@ struct Placement {
   std::optional<int> vectorize() const;
   std::optional<int> unroll_of(const std::string& axis) const;
   std::optional<int> align_storage_of(const std::string& axis) const;
+  /// The part of the weights' columns that stands before the wait for the delayed product.
+  std::optional<Fraction> overlap() const;
 };
 
 enum class RewriteMode : std::uint8_t { none, online };
@@ -147,6 +158,7 @@ class PlacementBuilder {
   PlacementBuilder& vectorize(int elements);
   PlacementBuilder& unroll(AxisNumbers factors);
   PlacementBuilder& align_storage(AxisNumbers multiples);
+  PlacementBuilder& overlap(int cover_part, int cover_whole);
   const Placement& placement() const { return placement_; }
 
  private:

@@ -20,8 +20,9 @@
 //   program  = "program" NAME fact* tensor* kernel+              in launch order; scratch tensors join them
 //   fact     = "extents" NAME,* | "known" (NAME "=" N),* | "bound" (NAME "<=" N),* | "scalars" NAME,*
 //   tensor   = ("input" | "output" | "scratch") NAME ":" TYPE "[" int,* "]"
-//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int),* ")" ["threads" N "x" N] ["producers" N] ["lanes" N] ["shared" N] stage* mem* block
+//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int),* ")" ["threads" N "x" N] ["producers" N] ["lanes" N] ["shared" N] stage* [overlap] mem* block
 //   stage    = "stage" TENSOR "at" VAR "in" SPACE ["ring" N] ["width" N] ["via" VIA] ["align" AXIS N]   until stage_tiles
+//   overlap  = "overlap" T "cover" N "/" N                                                     until overlap
 //   mem      = NAME ":" TYPE "[" (AXIS ":" N),* "]" "in" SPACE ["ring" N] ["layout" LAYOUT] ["partial" OP]
 //              ["alias" NAME] ["align" AXIS N] ["offset" N]
 //   LAYOUT   = rows [pitch N] | panels | thread_grid<RxC, r x c [by N]> | rows of thread_grid<..>
@@ -324,6 +325,13 @@ struct Staging {
   Via via = Via::vector;
 };
 
+/// A request to run the last product of a tile behind the product of the next one; consumed by overlap.
+struct Overlap {
+  TileName product;  // the destination of the product that runs ahead
+  Fraction cover;    // of the columns of the map that the delayed product reads, before the wait for that
+  Location where;
+};
+
 /// One step of the grid along an axis: the variable takes 0 .. count-1.
 struct TileAxis {
   std::string var;
@@ -337,6 +345,7 @@ struct Kernel {
   int producers = 0;                        // warpgroups beside them that copy
   int vector_lanes = 0;                     // CPU; 0: the host's width
   std::vector<Staging> stagings;
+  std::optional<Overlap> overlap;
   std::vector<Mem> mems;
   Block body;                      // for one output tile
   std::int64_t shared_bytes = -1;  // set by plan_memory

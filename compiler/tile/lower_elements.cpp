@@ -211,6 +211,8 @@ void KernelBuilder::add_product(Block& block, const TileName& dst, const Product
   lowering.known_extent(product.axis);
   if (lowering.is_cuda()) mma.by = family_;
   if (placement) mma.unroll = placement->unroll_of(product.axis).value_or(0);
+  if (const Directive* overlap = placement ? placement->find(DirectiveKind::overlap) : nullptr)
+    kernel.overlap = Overlap{dst, *placement->overlap(), overlap->where};
   block.push_back({mma});
 }
 

@@ -253,6 +253,8 @@ std::string print(const Kernel& kernel) {
   if (kernel.shared_bytes >= 0) out += " shared " + std::to_string(kernel.shared_bytes);
   out += "\n";
   for (const Staging& staging : kernel.stagings) out += "  " + print_staging(staging) + "\n";
+  if (kernel.overlap)
+    out += "  overlap " + kernel.overlap->product + " cover " + to_string(kernel.overlap->cover) + "\n";
   out += print_mems(kernel.mems);
   for (const Stmt& stmt : kernel.body) out += print(stmt, 2);
   return out;

@@ -8,8 +8,8 @@ namespace astatide::tile {
 
 const std::vector<std::string_view>& verified_passes() {
   static const std::vector<std::string_view> kPasses{
-      "lower",           "split_masked_loops",   "fold_units",    "peel_first", "relax_rescale",
-      "fold_exponents",  "hoist_row_invariants", "stage_tiles",   "overlap",    "specialize_roles",
+      "lower",           "split_masked_loops",   "peel_first",    "fold_units",  "relax_rescale",
+      "fold_exponents",  "hoist_row_invariants", "overlap",       "stage_tiles", "specialize_roles",
       "insert_barriers", "close_shares",         "infer_layouts", "plan_memory"};
   return kPasses;
 }
@@ -55,6 +55,7 @@ void verify(const Program& program, std::string_view after_pass) {
     verify_roles(v);
     verify_syncs(v);
     verify_no_advance(v);
+    verify_overlapped(v);
     verify_staged(v);
     verify_layouts(v);
     verify_memory_plan(v);

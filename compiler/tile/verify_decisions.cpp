@@ -59,6 +59,11 @@ void verify_staged(const Verified& v) {
   if (!v.kernel.stagings.empty()) v.fail("the stage of " + v.kernel.stagings.front().tensor + " is left");
 }
 
+void verify_overlapped(const Verified& v) {
+  if (!v.is_past("overlap")) return;
+  if (v.kernel.overlap) v.fail("the overlap of " + v.kernel.overlap->product + " is left");
+}
+
 void verify_layouts(const Verified& v) {
   if (!v.is_past("infer_layouts") || v.kernel.threads() == 0) return;
   walk(v.kernel.body, [&](const Stmt& stmt) {

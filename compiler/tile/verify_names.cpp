@@ -325,6 +325,8 @@ void verify_tensors(const Verified& v) {
   walk(v.kernel.body, [&](const Stmt& stmt) {
     if (const auto* loop = std::get_if<For>(&stmt.node)) loops.insert(loop->var);
   });
+  if (v.kernel.overlap && !v.kernel.find(v.kernel.overlap->product))
+    v.fail("an overlap is of " + v.kernel.overlap->product + ", which is no tile");
   for (const Staging& staging : v.kernel.stagings) {
     if (!v.program.find_tensor(staging.tensor)) v.fail("a stage is of " + staging.tensor + ", which is no tensor");
     if (!loops.contains(staging.at))

@@ -20,6 +20,11 @@ class Tokens : public Flow<OpenTokens> {
       if (open.erase(s->token) == 0) v_.fail(stmt, "token " + s->token + " is not open");
       return;
     }
+    if (const auto* s = std::get_if<Release>(&stmt.node))
+      for (const auto& [token, started] : open)
+        for (const Access& access : v_.accesses.of(*started).reads)
+          if (access.name == s->tile)
+            v_.fail(stmt, "token " + token + ", which has not been awaited for, reads the slot");
     for (const auto& [token, started] : open) {
       const std::string name = conflict_with(stmt, *started);
       if (!name.empty()) v_.fail(stmt, "touches " + name + ", which token " + token + " has not been awaited for");

@@ -79,6 +79,8 @@ void verify_syncs(const Verified& v);
 
 /// relax_rescale: no advance is left.
 void verify_no_advance(const Verified& v);
+/// overlap: no overlap is left to do.
+void verify_overlapped(const Verified& v);
 /// stage_tiles: no stage is left.
 void verify_staged(const Verified& v);
 /// infer_layouts, where a block has threads: each product reads tiles and has a family, each tile has a layout of its

@@ -18,6 +18,23 @@ std::string message_of(const std::string& text) {
 
 using Catch::Matchers::Contains;
 
+TEST_CASE("a cover that is no part of a whole is refused") {
+  CHECK(message_of("S: {overlap: {cover: 3/2}}\n") ==
+        R"(s.yaml:1:14: error: overlap of S: cover 3/2 is more than a whole
+    S: {overlap: {cover: 3/2}}
+                 ^)");
+  CHECK_THAT(message_of("S: {overlap: {cover: 1/100}}\n"),
+             Contains("overlap of S: cover 1/100 counts in parts of 1/100, allowed are 1/1 to 1/64"));
+  CHECK_THAT(message_of("S: {overlap: {cover: -1/2}}\n"), Contains("overlap of S: cover -1/2 is less than nothing"));
+  CHECK_THAT(message_of("S: {overlap: {cover: 1/0}}\n"), Contains("allowed are 1/1 to 1/64"));
+  CHECK_THAT(message_of("S: {overlap: {cover: half}}\n"),
+             Contains("cover: 'half', wanted is a part of the columns, such as 1/2"));
+  CHECK_THAT(message_of("S: {overlap: {cover: 0.5}}\n"), Contains("wanted is a part of the columns, such as 1/2"));
+  CHECK_THAT(message_of("S: {overlap: {part: 1/2}}\n"), Contains("unknown key 'part' of overlap"));
+  CHECK_THAT(message_of("S: {overlap: true}\n"), Contains("wanted is a part of the columns, such as {cover: 1/2}"));
+  CHECK_THAT(message_of("S: {overlap: {}}\n"), Contains("wanted is a part of the columns, such as {cover: 1/2}"));
+}
+
 TEST_CASE("S07: a misspelt, misplaced, repeated or mistyped key is an error with its place, all of them at once") {
   CHECK(message_of(R"(target: sm_80
 O: {tilek: {i: 64}, threads: ['64 ', 16]}

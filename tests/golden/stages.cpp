@@ -74,6 +74,12 @@ TEST_CASE("on tensor cores P goes from an accumulator to an operand, and copies 
 TEST_CASE("a producer and its consumers share rings and nothing else") {
   require_goldens("causal_gqa_flash3", "causal_gqa");
 }
+TEST_CASE("consumers wait for the delayed product between two halves of the weights, a producer copies in that order") {
+  require_goldens("causal_gqa_flash3_overlap", "causal_gqa");
+}
+TEST_CASE("the next tile's scores run ahead, the last product one tile behind") {
+  require_goldens("causal_gqa_overlap", "causal_gqa");
+}
 TEST_CASE("a tile that covers the whole axis needs no rescale") { require_goldens("one_tile_flash2", "attention"); }
 
 }  // namespace astatide::testing

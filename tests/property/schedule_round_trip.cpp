@@ -116,6 +116,11 @@ class RandomSchedule {
       case DirectiveKind::align_storage:
         out.align_storage(numbers(info.least, info.most, count));
         break;
+      case DirectiveKind::overlap: {
+        const auto whole = static_cast<int>(between(info.least, info.most));
+        out.overlap(static_cast<int>(between(0, whole)), whole);
+        break;
+      }
     }
   }
 
@@ -278,6 +283,10 @@ class CppReader {
       out.unroll(axis_numbers());
     } else if (call == "align_storage") {
       out.align_storage(axis_numbers());
+    } else if (call == "overlap") {
+      const auto part = static_cast<int>(integer());
+      expect(",");
+      out.overlap(part, static_cast<int>(integer()));
     } else {
       FAIL("no builder has the call " << call);
     }

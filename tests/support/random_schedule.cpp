@@ -141,6 +141,10 @@ class Draw {
     const bool strip = !online_ && chance(2);
     out.compute_at(strip ? around : innermost);
     out.store_in(strip || name == "P" || chance(2) ? Space::shared : Space::register_file);
+    if (online_ && name == "S" && chance(3)) {
+      const int whole = pick<int>({1, 2, 4});
+      out.overlap(std::uniform_int_distribution<int>(0, whole)(random_), whole);
+    }
     return out;
   }
 

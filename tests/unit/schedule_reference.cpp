@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 
 #include "compiler/schedule/directives.h"
@@ -70,6 +71,9 @@ bool conforms(const nlohmann::json& value, const nlohmann::json& schema, const n
   }
   if (value.is_number_integer() && schema.contains("minimum") && value < schema["minimum"]) return false;
   if (value.is_number_integer() && schema.contains("maximum") && value > schema["maximum"]) return false;
+  if (value.is_string() && schema.contains("pattern") &&
+      !std::regex_search(value.get<std::string>(), std::regex(schema["pattern"].get<std::string>())))
+    return false;
   if (value.is_array()) {
     if (schema.contains("minItems") && value.size() < schema["minItems"]) return false;
     if (schema.contains("maxItems") && value.size() > schema["maxItems"]) return false;
@@ -103,10 +107,12 @@ nlohmann::json to_json(const Schedule& schedule) {
       nlohmann::json& value = directives[std::string(directive_info(directive.kind).key)];
       if (const auto* entries = std::get_if<AxisNumbers>(&directive.value)) {
         value = numbers(*entries);
+      } else if (const auto* cover = std::get_if<Fraction>(&directive.value)) {
+        value["cover"] = to_string(*cover);
       } else {
         std::visit(
             [&](const auto& plain) {
-              if constexpr (!std::is_same_v<std::decay_t<decltype(plain)>, AxisNumbers>) value = plain;
+              if constexpr (std::is_assignable_v<nlohmann::json&, decltype(plain)>) value = plain;
             },
             directive.value);
       }
@@ -123,10 +129,13 @@ TEST_CASE("every shipped schedule conforms to the schema, and faults do not") {
     const nlohmann::json value = to_json(parse_schedule(testing::shipped_schedule(name), name));
     CHECK(conforms(value, schema, schema));
   }
+  const std::string overlapped = "S: {compute_at: j.o, overlap: {cover: 1/2}}\n";
+  CHECK(conforms(to_json(parse_schedule(overlapped, "s.yaml")), schema, schema));
   for (const std::string text :
        {R"({"target": "sm_81"})", R"({"rewrite": "fast"})", R"({"rewrite": {"online": {"rescale": "lazy"}}})",
         R"({"bound": {"Sk": 0}})", R"({"O": {}})", R"({"O": {"tilek": {"i": 64}}})", R"({"O": {"tile": {"i": "64"}}})",
         R"({"O": {"threads": [16]}})", R"({"K": {"ring_buffer": 9}})", R"({"K": {"vectorize": 3}})",
+        R"({"S": {"overlap": {"cover": 2}}})", R"({"S": {"overlap": {"cover": "half"}}})", R"({"S": {"overlap": {}}})",
         R"({"K": {"store_in": "texture"}})", R"({"P": {"compute_root": false}})", R"({"P": 3})"}) {
     INFO(text);
     CHECK_FALSE(conforms(nlohmann::json::parse(text), schema, schema));
@@ -146,7 +155,7 @@ TEST_CASE("every kind of directive has one row in the table, and every key anoth
     CHECK(((info.sites & kTopLevel) != 0) == !info.kind.has_value());
     if (info.kind) CHECK(&directive_info(*info.kind) == &info);
   }
-  const auto last = DirectiveKind::align_storage;
+  const auto last = DirectiveKind::overlap;
   for (int kind = 0; kind <= static_cast<int>(last); ++kind)
     CHECK_NOTHROW(directive_info(static_cast<DirectiveKind>(kind)));
 }

@@ -48,6 +48,17 @@ TEST_CASE("a schedule that differs in one directive is another one") {
   CHECK_FALSE(equal(flash2, parse_schedule(std::string(kFlash2) + "bound: {Sk: 1024}\n", "bound.yaml")));
 }
 
+TEST_CASE("a cover is read as a part, or as none or all") {
+  const auto cover = [](const std::string& text) {
+    return parse_schedule("S: {compute_at: j.o, overlap: {cover: " + text + "}}\n", "s.yaml").find("S")->overlap();
+  };
+  CHECK(cover("1/2") == Fraction{1, 2});
+  CHECK(cover("0") == Fraction{0, 1});
+  CHECK(cover("1") == Fraction{1, 1});
+  CHECK(PlacementBuilder("S").overlap(3, 4).placement().overlap() == Fraction{3, 4});
+  CHECK_FALSE(PlacementBuilder("S").compute_at("j.o").placement().overlap().has_value());
+}
+
 TEST_CASE("accessors give what is written") {
   const Schedule schedule = flash2_by_builder();
   const Placement& output = *schedule.find("O");

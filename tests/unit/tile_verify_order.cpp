@@ -148,6 +148,15 @@ TEST_CASE("rule: a slot is written when reserved and read when held") {
              Contains("all 2 slots are taken"));
 }
 
+TEST_CASE("rule: a slot is released behind the await of what reads it") {
+  const auto use = [](const Stmt& first, const Stmt& second) {
+    return Block{reserve("slot"), kFillSlot, acquire("slot"), copy("t", "slot", "k"), first, second};
+  };
+  CHECK(fault_of({kTile, kSlot}, use(await("k"), release("slot"))).empty());
+  CHECK_THAT(fault_of({kTile, kSlot}, use(release("slot"), await("k"))),
+             Contains("token k, which has not been awaited for, reads the slot"));
+}
+
 TEST_CASE("rule: as many slots are held at the end of a loop body as at its start") {
   const Block step{reserve("slot"), kFillSlot, acquire("slot"), kUseSlot};
   Block with_release = step;

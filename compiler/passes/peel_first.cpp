@@ -1,0 +1,98 @@
+#include "compiler/passes/peel_first.h"
+
+#include <algorithm>
+
+#include "compiler/passes/loop_chains.h"
+#include "compiler/passes/names_in_kernel.h"
+#include "compiler/support/diagnostic.h"
+
+namespace astatide {
+namespace {
+
+using tile::Block;
+using tile::For;
+using tile::Kernel;
+using tile::Stmt;
+
+class Peeler {
+ public:
+  Peeler(const tile::Program& program, Kernel& kernel) : kernel_(kernel), names_(names_in_kernel(program, kernel)) {}
+
+  Block run(Block block) {
+    Block out;
+    std::size_t copied = 0;
+    for (const LoopChain& chain : chains_with_product(block, kernel_.overlap->product)) {
+      for (; copied < chain.first; ++copied) out.push_back(std::move(block[copied]));
+      std::vector<For> loops;
+      for (; copied < chain.last; ++copied) loops.push_back(std::get<For>(block[copied].node));
+      peel(std::move(loops), out);
+    }
+    for (; copied < block.size(); ++copied) out.push_back(std::move(block[copied]));
+    return out;
+  }
+
+ private:
+  const Block& general_body(const std::vector<For>& loops) const {
+    for (const For& candidate : loops)
+      if (std::all_of(loops.begin(), loops.end(),
+                      [&](const For& other) { return generalises(candidate.body, other.body); }))
+        return candidate.body;
+    throw UserError(kernel_.overlap->where,
+                    "overlap of " + kernel_.overlap->product + ": the loops over " + loops.front().var +
+                        " test different things, so that none of their bodies may stand for the first tile",
+                    {"leave overlap out"});
+  }
+
+  Expr let(Block& out, const Expr& bound, const Expr& value) {
+    if (value.as<Integer>()) return value;
+    const auto* name = bound.as<Variable>();
+    const std::string fresh = names_.fresh(name ? name->name : base_);
+    out.push_back({tile::Let{fresh, value}});
+    return variable(fresh);
+  }
+
+  void peel(std::vector<For> loops, Block& out) {
+    if (loops.size() == 1 && loops.front().kind == For::Kind::once) return out.push_back({std::move(loops.front())});
+    const bool descending = loops.front().descending;
+    base_ = loops.front().var + (descending ? "_begin" : "_end");
+    For first = loops.front();
+    first.kind = For::Kind::once;
+    first.note = "first";
+    first.body = general_body(loops);
+    // Of an empty range this is the tile at its end, which no element is visible in.
+    if (descending)
+      first.begin = let(out, variable(first.var + "_first"), max(loops.back().begin, loops.front().end - 1));
+    first.end = first.begin + 1;
+    // The bounds between the loops move so that the others share out what is left.
+    Expr border = descending ? first.begin : first.end;
+    for (For& loop : loops) {
+      if (descending) {
+        loop.end = border;
+        border = loop.begin = &loop == &loops.back() ? loop.begin : let(out, loop.begin, min(loop.begin, first.begin));
+      } else {
+        loop.begin = border;
+        border = loop.end = let(out, loop.end, max(loop.end, first.end));
+      }
+    }
+    out.push_back({std::move(first)});
+    for (For& loop : loops) out.push_back({std::move(loop)});
+  }
+
+  Kernel& kernel_;
+  FreshNames names_;
+  std::string base_;
+};
+
+}  // namespace
+
+tile::Program peel_first(const tile::Program& program, const Target&) {
+  tile::Program out = program;
+  for (Kernel& kernel : out.kernels) {
+    if (!kernel.overlap) continue;
+    Peeler peeler(program, kernel);
+    kernel.body = tile::transform_blocks(kernel.body, [&](Block block) { return peeler.run(std::move(block)); });
+  }
+  return out;
+}
+
+}  // namespace astatide
