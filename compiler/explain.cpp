@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <set>
 
 #include "compiler/passes/plan_memory.h"
 #include "compiler/support/diagnostic.h"
@@ -109,6 +111,46 @@ void check_sizes(const Algorithm& algorithm, const CompileOptions& options) {
   errors.throw_if_any();
 }
 
+/// Sums are of `length` weights of up to 2^reach, each times an element, and an f32 ends at 2^128.
+double largest_factor(int reach, std::int64_t length) {
+  return std::ldexp(1.0, 128 - reach) / static_cast<double>(std::max<std::int64_t>(1, length));
+}
+
+/// Elements of the axis that a product of tiles sums over one tile at a time.
+std::int64_t length_of(const tile::View& view, const tile::Kernel& kernel, const tile::Mma& mma,
+                       const std::map<std::string, std::int64_t>& sizes) {
+  const tile::Mem* dst = kernel.find(mma.dst);
+  for (const tile::Coordinate& coordinate : view.at)
+    if (!dst->has_axis(coordinate.axis) && coordinate.limit) return evaluate_integer(*coordinate.limit, sizes);
+  return 1;
+}
+
+/// Of a program as lowered.
+std::optional<RescaleUse> rescale_of(const tile::Program& program, const std::map<std::string, std::int64_t>& sizes) {
+  std::optional<RescaleUse> out;
+  for (const tile::Kernel& kernel : program.kernels) {
+    std::set<tile::TileName> moving;
+    tile::walk(kernel.body, [&](const tile::Stmt& stmt) {
+      const auto* advance = std::get_if<tile::Advance>(&stmt.node);
+      if (!advance || !advance->slack) return;
+      const bool lazy = advance->slack->witnesses.empty();
+      out = RescaleUse{
+          lazy ? RescaleMode::lazy : RescaleMode::optimistic, advance->slack->grow, advance->slack->over, {}};
+      for (const tile::Advance::Move& move : advance->moving) moving.insert(move.tile);
+    });
+    tile::walk(kernel.body, [&](const tile::Stmt& stmt) {
+      const auto* mma = std::get_if<tile::Mma>(&stmt.node);
+      const auto* view = mma && moving.contains(mma->dst) ? std::get_if<tile::View>(&mma->rhs) : nullptr;
+      if (!view) return;
+      const int reach = out->mode == RescaleMode::lazy ? out->grow : out->over;
+      const double largest = largest_factor(reach, length_of(*view, kernel, *mma, sizes));
+      const auto [entry, added] = out->largest.emplace(view->tensor, largest);
+      if (!added) entry->second = std::min(entry->second, largest);
+    });
+  }
+  return out;
+}
+
 }  // namespace
 
 std::optional<Peak> peak_of(const Target& target) {
@@ -129,8 +171,11 @@ std::string Roofline::binds() const {
 
 Explanation explain(const Algorithm& algorithm, const Schedule& schedule, const CompileOptions& options) {
   check_sizes(algorithm, options);
-  const tile::Program program = compile(algorithm, schedule, options);
   Explanation out;
+  const tile::Program program =
+      compile(algorithm, schedule, options, [&](std::string_view stage, const tile::Program& lowered) {
+        if (stage == "lower") out.rescale = rescale_of(lowered, options.sizes);
+      });
   out.target = options.target;
   out.peak = peak_of(options.target);
   out.statistics = statistics_of(program, options.sizes);

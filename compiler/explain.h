@@ -53,6 +53,14 @@ struct KernelUse {
   std::optional<Roofline> roofline;
 };
 
+/// What a lazy or optimistic reference leaves of the range of f32 sums.
+struct RescaleUse {
+  RescaleMode mode = RescaleMode::plain;
+  int grow = 0, over = 0;  // log2, as compiled
+  /// By input: products of weights with it stay finite while its elements are smaller than this.
+  std::map<std::string, double> largest;
+};
+
 /// What a schedule costs, before anything runs.
 struct Explanation {
   Target target;
@@ -62,6 +70,8 @@ struct Explanation {
   /// Share of the products' work that `where` saves: 1 less the work done over the work without predicates. Without
   /// predicates 0; nothing where the algorithm without them can't be scheduled so.
   std::optional<double> skipped;
+  /// None where references move at once, or nothing has references.
+  std::optional<RescaleUse> rescale;
 };
 
 /// Compiles and counts. Throws UserError as compile does, and where `sizes` lacks an extent.

@@ -123,6 +123,14 @@ std::string to_text(const Explained& out) {
     if (tensor.role == tile::Tensor::Role::scratch)
       text += fmt::format("    {:<12} {:>12}\n", tensor.name, bytes_text(tensor.bytes));
   if (out.value.skipped) text += fmt::format("work that `where` saves: {:.1f} %\n", 100 * *out.value.skipped);
+  if (const auto& rescale = out.value.rescale) {
+    const bool tries = rescale->mode == RescaleMode::optimistic;
+    text += fmt::format(
+        "rescale {}: references follow when weights pass 2^{}{}\n", name_of(rescale->mode), rescale->grow,
+        tries ? fmt::format("; a tile whose sum passes 2^{} is computed again, never returned", rescale->over) : "");
+    for (const auto& [tensor, largest] : rescale->largest)
+      text += fmt::format("    |{}| < {:.3g} keeps sums finite\n", tensor, largest);
+  }
   if (!out.value.statistics.exact)
     text += "loops that depend on data, or too many to count one by one, count in full\n";
   return text;
@@ -181,6 +189,10 @@ nlohmann::json to_json(const Explained& out) {
                          {"kernels", nlohmann::json::array()}};
   for (const tile::TensorSize& tensor : out.value.statistics.tensors)
     if (tensor.role == tile::Tensor::Role::scratch) json["scratch"][tensor.name] = tensor.bytes;
+  if (const auto& rescale = out.value.rescale) {
+    json["rescale"] = {{"mode", name_of(rescale->mode)}, {"grow", rescale->grow}, {"largest", rescale->largest}};
+    if (rescale->mode == RescaleMode::optimistic) json["rescale"]["over"] = rescale->over;
+  }
   if (out.value.skipped) json["skipped_by_where"] = *out.value.skipped;
   if (out.value.peak)
     json["peak"] = {{"product", out.value.peak->product},

@@ -46,13 +46,16 @@ void KernelEmitter::emit(const tile::Map& map) {
 }
 
 void KernelEmitter::emit(const tile::Vote& vote) {
+  // The widest tile has the axes of all others.
   const tile::Mem* tile = nullptr;
   for (const std::string& name : free_variables(vote.condition))
-    if (const tile::Mem* found = kernel_.find(name)) tile = found;
+    if (const tile::Mem* found = kernel_.find(name); found && (!tile || found->dims.size() > tile->dims.size()))
+      tile = found;
   if (!tile) throw InternalError("vote " + vote.flag + " reads no tile");
   const std::string any = fresh(vote.flag + "_here");
   out_.line(fmt::format("bool {} = false;", any));
-  const Element at = open_element(*tile, grid_for({tile}), false);
+  // Beyond the tile a thread may hold anything.
+  const Element at = open_element(*tile, grid_for({tile}), true);
   out_.line(fmt::format("{} = {} || ({});", any, any, condition_text(vote.condition, scope(&at))));
   close_element();
   out_.line(fmt::format("const bool {} = __any_sync(0xffffffffu, {});", vote.flag, any));

@@ -1,8 +1,11 @@
 #include "compiler/passes/relax_rescale.h"
 
 #include <algorithm>
-#include <set>
+#include <cmath>
+#include <map>
 
+#include "compiler/passes/names_in_kernel.h"
+#include "compiler/passes/try_references.h"
 #include "compiler/rewrite/recurrence.h"
 #include "compiler/support/diagnostic.h"
 
@@ -78,23 +81,132 @@ Block expanded(const Advance& advance, Kernel& kernel) {
   return out;
 }
 
+/// One kernel.
+class Relaxer {
+ public:
+  Relaxer(const tile::Program& program, Kernel& kernel) : kernel_(kernel), names_(names_in_kernel(program, kernel)) {}
+
+  void run() {
+    kernel_.body = tile::transform_blocks(kernel_.body, [this](const Block& block) { return relaxed(block); });
+    if (wants_trial_ && !tried_)
+      throw UserError("rescale: optimistic would have no effect: every tile of kernel " + kernel_.name +
+                          " tests a predicate or a limit",
+                      {"rescale: lazy"});
+  }
+
+ private:
+  Block relaxed(const Block& block) {
+    const auto is_advance = [](const Stmt& stmt) { return std::holds_alternative<Advance>(stmt.node); };
+    const auto first = std::find_if(block.begin(), block.end(), is_advance);
+    if (first == block.end()) return block;
+    const auto& slack = std::get<Advance>(first->node).slack;
+    if (slack && !slack->witnesses.empty()) {
+      wants_trial_ = true;
+      if (std::count_if(block.begin(), block.end(), is_advance) == 1 && !has_absent_elements(block))
+        return tried(block, static_cast<std::size_t>(first - block.begin()));
+    }
+    Block out;
+    for (const Stmt& stmt : block) {
+      if (const auto* advance = std::get_if<Advance>(&stmt.node))
+        append(out, moved(*advance));
+      else
+        out.push_back(stmt);
+    }
+    return out;
+  }
+
+  static bool has_absent_elements(const Block& block) {
+    bool found = false;
+    tile::walk(block, [&](const Stmt& stmt) {
+      const auto* map = std::get_if<tile::Map>(&stmt.node);
+      found = found || (map && map->absent);
+    });
+    return found;
+  }
+
+  static void append(Block& out, Block block) {
+    for (Stmt& stmt : block) out.push_back(std::move(stmt));
+  }
+
+  /// At once, or, with a slack, where some reference would fall too far behind.
+  Block moved(const Advance& advance) {
+    if (!advance.slack) return expanded(advance, kernel_);
+    std::map<std::string, Expr> made;
+    for (const Advance::Update& update : advance.updates) made.emplace(new_value_name(update.tile), updated(update));
+    // What is no number moves, as it would without a slack.
+    const Expr growth = substitute(advance.slack->growth, made);
+    const Expr grows = no(less_equal(growth, Expr(static_cast<double>(advance.slack->grow))));
+    const std::string flag = flag_of("moved", advance);
+    Block out;
+    out.push_back({tile::Vote{flag, either(is_fresh(advance), grows)}});
+    out.push_back({tile::If{variable(flag), tile::If::Uniform::warp, false, expanded(advance, kernel_)}});
+    return out;
+  }
+
+  Block tried(const Block& block, std::size_t at) {
+    tried_ = true;
+    const auto& advance = std::get<Advance>(block[at].node);
+    TriedBlock parts = try_references(kernel_, block, at);
+    const std::string flag = flag_of("broke", advance);
+    Block again = by_one_warp(std::move(parts.candidates));
+    append(again, moved(advance));
+    append(again, parts.sums);
+    Block out = std::move(parts.before);
+    append(out, std::move(parts.sums));
+    out.push_back({tile::Vote{flag, is_broken(advance)}});
+    out.push_back({tile::If{variable(flag), tile::If::Uniform::warp, true, std::move(again)}});
+    append(out, std::move(parts.after));
+    return out;
+  }
+
+  /// wgmma takes four warps; mma.sync has the same accumulator and is one warp's.
+  static Block by_one_warp(Block block) {
+    for (Stmt& stmt : block)
+      if (auto* mma = std::get_if<tile::Mma>(&stmt.node); mma && mma->by == tile::Family::wgmma)
+        mma->by = tile::Family::mma_sync;
+    return block;
+  }
+
+  /// A reference has not seen an element yet. Nothing may be added relative to minus infinity, because every move from
+  /// there is by 0.
+  static Expr is_fresh(const Advance& advance) {
+    std::optional<Expr> out;
+    for (const Advance::Update& update : advance.updates) {
+      const Expr fresh = equal(variable(update.tile), Expr(unit_of(update.op)));
+      out = out ? either(*out, fresh) : fresh;
+    }
+    return *out;
+  }
+
+  /// A sum is too large, or no number.
+  static Expr is_broken(const Advance& advance) {
+    Expr out = is_fresh(advance);
+    for (const tile::TileName& witness : advance.slack->witnesses)
+      out = either(out, no(less_equal(variable(witness), std::ldexp(1.0, advance.slack->over))));
+    return out;
+  }
+
+  static Expr no(const Expr& e) { return call(Op::logical_not, {e}); }
+  static Expr either(const Expr& a, const Expr& b) { return call(Op::logical_or, {a, b}); }
+
+  /// One name a reference, so that copies of a body stay alike.
+  const std::string& flag_of(const std::string& base, const Advance& advance) {
+    const auto [entry, added] = flags_.emplace(base + " " + advance.updates.front().tile, "");
+    if (added) entry->second = names_.fresh(base);
+    return entry->second;
+  }
+
+  Kernel& kernel_;
+  FreshNames names_;
+  std::map<std::string, std::string> flags_;
+  bool wants_trial_ = false, tried_ = false;
+};
+
 }  // namespace
 
 tile::Program relax_rescale(const tile::Program& program, const Target&) {
   tile::Program out = program;
-  for (Kernel& kernel : out.kernels) {
-    kernel.body = tile::transform_blocks(kernel.body, [&](Block block) {
-      Block result;
-      for (Stmt& stmt : block) {
-        if (const auto* advance = std::get_if<Advance>(&stmt.node)) {
-          for (Stmt& step : expanded(*advance, kernel)) result.push_back(std::move(step));
-        } else {
-          result.push_back(std::move(stmt));
-        }
-      }
-      return result;
-    });
-  }
+  for (Kernel& kernel : out.kernels) Relaxer(program, kernel).run();
   return out;
 }
 

@@ -15,7 +15,8 @@ class GaugeProbe {
  public:
   explicit GaugeProbe(const Recurrence& recurrence) : recurrence_(recurrence) {}
 
-  bool is_gauge(const std::string& reference) const {
+  /// An output that changes when the reference and all that moves with it do; empty: none does.
+  std::string shown_by(const std::string& reference) const {
     for (unsigned trial = 0; trial < kTrials; ++trial) {
       // Shifts keep a maximum of absolute values positive.
       RandomBindings before(2 * trial + 1, 0.3, 1.7), shifts(2 * trial + 2, -0.25, 0.7), after = before;
@@ -34,10 +35,10 @@ class GaugeProbe {
       }
       for (const RowValue& value : recurrence_.values) {
         const double x = before(value.value), y = after(value.value);
-        if (!(std::abs(x - y) <= 1e-9 * (1 + std::abs(x)))) return false;
+        if (!(std::abs(x - y) <= 1e-9 * (1 + std::abs(x)))) return value.name;
       }
     }
-    return true;
+    return "";
   }
 
  private:
@@ -52,7 +53,9 @@ void find_gauges(Recurrence& recurrence) {
     const bool is_reference = std::any_of(recurrence.slots.begin(), recurrence.slots.end(), [&](const Slot& other) {
       return std::find(other.references.begin(), other.references.end(), slot.name) != other.references.end();
     });
-    slot.gauge = is_reference && slot.op != Reduction::sum && probe.is_gauge(slot.name);
+    if (!is_reference || slot.op == Reduction::sum) continue;
+    slot.shown_by = probe.shown_by(slot.name);
+    slot.gauge = slot.shown_by.empty();
   }
 }
 

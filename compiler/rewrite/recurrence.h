@@ -47,11 +47,13 @@ struct Slot {
   /// For a reference: any value in place of the extremum leaves every output unchanged, when the state moves with it
   /// (compiler/rewrite/README.md).
   bool gauge = false;
+  /// For an extremum that is a reference and no gauge: an output that changes with it.
+  std::string shown_by;
   /// For a reference inside exponents: log2 of the factor by which other slots shrink when it grows to candidate
-  /// `name`_new.
+  /// `name`_new. None where it also scales terms outside of exponents, which this would not bound.
   std::optional<Expr> growth;
   /// The sum whose term is the exponential weight itself, so that an overflow of the weight shows in it; for a gauge
-  /// reference.
+  /// reference all of whose sums have this one weight.
   std::string witness;
   Location where;
 };

@@ -99,6 +99,7 @@ std::optional<Expr> growth_of(const Derivation& derivation, const Carried& refer
   const Expr log2 = call(Op::log, {Expr(2)});
   std::vector<Expr> found;
   for (const Carried& slot : derivation.slots) {
+    if (names_in(slot.held).contains(reference.name)) return std::nullopt;
     if (slot.op != Reduction::sum || !names_in(slot.exponent_row).contains(reference.name)) continue;
     const Polynomial shrink = scale(exponent_of_ratio(derivation, slot.exponent_row), -1);
     const bool base_two = std::all_of(shrink.begin(), shrink.end(), [&](const Monomial& m) {

@@ -108,7 +108,20 @@ class RecurrenceWriter {
     }
   }
 
+  /// The exponentials with this reference are one and the same.
+  bool has_one_weight(const std::string& reference) const {
+    const Carried* first = nullptr;
+    for (const Carried& carried : derivation_.slots) {
+      if (!names_in(carried.exponent_row).contains(reference)) continue;
+      if (!first) first = &carried;
+      if (!equal(carried.exponent_row, first->exponent_row) || !equal(carried.exponent_along, first->exponent_along))
+        return false;
+    }
+    return first != nullptr;
+  }
+
   std::string witness_of(const std::string& reference) const {
+    if (!has_one_weight(reference)) return "";
     for (const Slot& slot : result_.slots) {
       const auto* term = slot.term.as<Variable>();
       if (!term || slot.op != Reduction::sum || slot.factor) continue;

@@ -56,6 +56,11 @@ ScheduleBuilder& ScheduleBuilder::rewrite(RewriteMode mode) {
   return *this;
 }
 
+ScheduleBuilder& ScheduleBuilder::rescale(RescaleMode mode, std::optional<int> grow, std::optional<int> over) {
+  schedule_.rescale = {mode, grow, over};
+  return *this;
+}
+
 ScheduleBuilder& ScheduleBuilder::bound(const std::string& extent, std::int64_t value) {
   schedule_.bound.emplace_back(extent, value);
   return *this;

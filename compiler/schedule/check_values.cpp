@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "compiler/algorithm/names.h"
@@ -125,6 +126,31 @@ std::vector<std::string> target_names() {
   return names;
 }
 
+/// What of `rescale` can be judged without the algorithm.
+void check_rescale(const Schedule& schedule, const std::function<Location(const std::string&)>& place,
+                   Diagnostics& errors) {
+  const Rescale& rescale = schedule.rescale;
+  const std::string mode(name_of(rescale.mode));
+  if (schedule.rewrite == RewriteMode::none && rescale != Rescale{})
+    errors.error(place("rewrite"), "rescale: " + mode + " would have no effect: rewrite: none carries nothing",
+                 {"rewrite: online"});
+  for (const auto& [key, number] : {std::pair{"grow", rescale.grow}, std::pair{"over", rescale.over}}) {
+    if (!number) continue;
+    const bool used = rescale.mode == RescaleMode::optimistic ||
+                      (rescale.mode == RescaleMode::lazy && std::string_view(key) == "grow");
+    if (!used) {
+      errors.error(place(key), std::string(key) + " would have no effect with rescale: " + mode, {"leave it out"});
+    } else if (*number < 0 || *number > kMostRescale) {
+      errors.error(place(key), std::string(key) + ": " + std::to_string(*number) + ", allowed are 0 to " +
+                                   std::to_string(kMostRescale));
+    }
+  }
+  if (rescale.grow && rescale.over && *rescale.grow > *rescale.over)
+    errors.error(place("grow"), "grow: " + std::to_string(*rescale.grow) +
+                                    " is more than over: " + std::to_string(*rescale.over) +
+                                    ", so a tile that is computed again could pass over once more");
+}
+
 }  // namespace
 
 void check_directive_value(const Directive& directive, const std::string& owner, Diagnostics& errors) {
@@ -206,6 +232,8 @@ void check_schedule_values(const Schedule& schedule, Diagnostics& errors) {
     if (!near.empty()) notes.insert(notes.begin(), "did you mean " + near + "?");
     errors.error(place("target"), "unknown target " + quoted(schedule.target), notes);
   }
+
+  check_rescale(schedule, place, errors);
 
   const DirectiveInfo& bound = *find_directive("bound");
   const Subject bounds{bound, "", place("bound"), errors};

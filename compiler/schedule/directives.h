@@ -21,7 +21,7 @@ enum class ValueForm : std::uint8_t {
   space,           // shared
   word,            // mma_sync: one of the words of the directive
   target,          // sm_80
-  rewrite,         // none, online or {online: {rescale: plain}}
+  rewrite,         // none, online or {online: {rescale: lazy, grow: 30}}
   extent_numbers,  // {Sk: 1024}
   role_numbers,    // {producer: 1, consumer: 2}
   cover,           // {cover: 1/2}
@@ -74,6 +74,9 @@ void check_schedule_values(const Schedule& schedule, Diagnostics& errors);
 std::string directive_reference_markdown();
 /// schedules/schema.json, a JSON Schema (draft 7, which editors know) of schedule files.
 std::string schedule_json_schema();
+
+/// The range of grow and over of {online: {..}}: with weights up to 2^96 the sum of 2^31 of them is an f32.
+inline constexpr int kMostRescale = 96;
 
 /// The axis of a loop: i of "i", "i.o" and "i.i".
 std::string axis_of_loop(const LoopName& loop);

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <limits>
 
 #include "compiler/algorithm/names.h"
 #include "compiler/algorithm/yaml_document.h"
@@ -103,7 +105,7 @@ class Parser {
     }
   }
 
-  /// {online: {rescale: plain}}
+  /// {online: {rescale: lazy, grow: 30}}
   void parse_rewrite_options(const YamlNode& value) {
     if (value.items.empty()) wrong_type(value, "rewrite", describe_form(ValueForm::rewrite));
     for_each_entry(value, [&](const std::string& mode, const YamlNode& at, const YamlNode& options) {
@@ -113,20 +115,41 @@ class Parser {
         return;
       }
       if (options.kind != YamlNode::Kind::map || options.items.empty())
-        return wrong_type(options, mode, "{rescale: plain}");
-      for_each_entry(options, [&](const std::string& key, const YamlNode& where, const YamlNode& word) {
-        if (key != "rescale") {
-          errors_.error(where.where, "unknown key '" + quoted(key) + "' of online", suggestion(key, {"rescale"}));
-        } else if (!word.is_scalar()) {
-          wrong_type(word, key, "plain");
-        } else if (word.value == "lazy" || word.value == "optimistic") {
-          errors_.error(word.where, "rescale: " + word.value + " is refused: no instruction family here has it yet",
-                        {"rescale: plain"});
-        } else if (word.value != "plain") {
-          errors_.error(word.where, "unknown rescale '" + quoted(word.value) + "'", suggestion(word.value, {"plain"}));
+        return wrong_type(options, mode, "{rescale: lazy}");
+      for_each_entry(options, [&](const std::string& key, const YamlNode& where, const YamlNode& option) {
+        if (key == "rescale") {
+          parse_rescale(option);
+        } else if (key == "grow" || key == "over") {
+          if (const auto number = integer(option)) {
+            (key == "grow" ? schedule_.rescale.grow : schedule_.rescale.over) = saturated(*number);
+            schedule_.places[key] = option.where;
+          } else {
+            wrong_type(option, key, "an integer");
+          }
+        } else {
+          errors_.error(where.where, "unknown key '" + quoted(key) + "' of online",
+                        suggestion(key, {"rescale", "grow", "over"}));
         }
       });
     });
+  }
+
+  void parse_rescale(const YamlNode& word) {
+    const std::vector<std::string> modes{"plain", "lazy", "optimistic"};
+    if (!word.is_scalar()) return wrong_type(word, "rescale", listed(modes));
+    for (const RescaleMode mode : {RescaleMode::plain, RescaleMode::lazy, RescaleMode::optimistic}) {
+      if (word.value != name_of(mode)) continue;
+      schedule_.rescale.mode = mode;
+      schedule_.places["rescale"] = word.where;
+      return;
+    }
+    errors_.error(word.where, "unknown rescale '" + quoted(word.value) + "'", suggestion(word.value, modes));
+  }
+
+  /// An int; what it can't hold is out of every range that is checked.
+  static int saturated(std::int64_t number) {
+    return static_cast<int>(
+        std::clamp<std::int64_t>(number, std::numeric_limits<int>::min(), std::numeric_limits<int>::max()));
   }
 
   void parse_placement(const std::string& name, const YamlNode& at, const YamlNode& value) {

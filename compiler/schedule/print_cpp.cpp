@@ -58,6 +58,13 @@ std::string arguments(const Directive& directive) {
       [](const Fraction& cover) { return std::to_string(cover.part) + ", " + std::to_string(cover.whole); });
 }
 
+std::string arguments(const Rescale& rescale) {
+  std::string out = "RescaleMode::" + std::string(name_of(rescale.mode));
+  if (rescale.grow) out += ", " + std::to_string(*rescale.grow);
+  if (rescale.over) out += (rescale.grow ? ", " : ", std::nullopt, ") + std::to_string(*rescale.over);
+  return out;
+}
+
 }  // namespace
 
 std::string print_schedule_as_cpp(const Schedule& schedule) {
@@ -65,6 +72,7 @@ std::string print_schedule_as_cpp(const Schedule& schedule) {
   const auto call = [&](const std::string& text) { out += "        ." + text + "\n"; };
   if (!schedule.name.empty()) call("name(" + literal(schedule.name) + ")");
   call(std::string("rewrite(RewriteMode::") + (schedule.rewrite == RewriteMode::online ? "online)" : "none)"));
+  if (schedule.rescale != Rescale{}) call("rescale(" + arguments(schedule.rescale) + ")");
   for (const auto& [extent, value] : schedule.bound)
     call("bound(" + literal(extent) + ", " + std::to_string(value) + ")");
   if (!schedule.warps.empty())

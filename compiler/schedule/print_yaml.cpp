@@ -23,6 +23,13 @@ std::string flow(const AxisNumbers& numbers) {
   return "{" + out + "}";
 }
 
+std::string flow(const Rescale& rescale) {
+  std::string out = "{online: {rescale: " + std::string(name_of(rescale.mode));
+  if (rescale.grow) out += ", grow: " + std::to_string(*rescale.grow);
+  if (rescale.over) out += ", over: " + std::to_string(*rescale.over);
+  return out + "}}";
+}
+
 std::string flow(const DirectiveValue& value) {
   return match(
       value, [](bool flag) { return std::string(flag ? "true" : "false"); },
@@ -45,7 +52,12 @@ std::string flow(const DirectiveValue& value) {
 
 std::string print_schedule(const Schedule& schedule) {
   std::string out = "target: " + word(schedule.target) + "\n";
-  out += std::string("rewrite: ") + (schedule.rewrite == RewriteMode::online ? "online" : "none") + "\n";
+  const bool in_full = schedule.rescale != Rescale{};
+  out += "rewrite: " +
+         (in_full                                   ? flow(schedule.rescale)
+          : schedule.rewrite == RewriteMode::online ? "online"
+                                                    : "none") +
+         "\n";
   if (!schedule.bound.empty()) out += "bound: " + flow(schedule.bound) + "\n";
   if (!schedule.warps.empty()) out += "warps: " + flow(schedule.warps) + "\n";
   for (const Placement& placement : schedule.placements) {

@@ -75,11 +75,18 @@ JsonEntries integer_schema(const DirectiveInfo& info) {
 }
 
 JsonEntries rewrite_schema() {
-  const std::string options = json_object(
-      {{"type", json_string("object")},
-       {"additionalProperties", "false"},
-       {"minProperties", "1"},
-       {"properties", json_object({{"rescale", json_object({{"enum", json_array({json_string("plain")})}})}})}});
+  const JsonEntries power = {
+      {"type", json_string("integer")}, {"minimum", "0"}, {"maximum", std::to_string(kMostRescale)}};
+  std::vector<std::string> modes;
+  for (const RescaleMode mode : {RescaleMode::plain, RescaleMode::lazy, RescaleMode::optimistic})
+    modes.push_back(json_string(name_of(mode)));
+  const std::string options =
+      json_object({{"type", json_string("object")},
+                   {"additionalProperties", "false"},
+                   {"minProperties", "1"},
+                   {"properties", json_object({{"rescale", json_object({{"enum", json_array(modes)}})},
+                                               {"grow", json_object(power)},
+                                               {"over", json_object(power)}})}});
   const std::string mapping = json_object({{"type", json_string("object")},
                                            {"additionalProperties", "false"},
                                            {"minProperties", "1"},

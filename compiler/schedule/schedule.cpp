@@ -73,6 +73,18 @@ std::string to_string(const Fraction& fraction) {
   return std::to_string(fraction.part) + "/" + std::to_string(fraction.whole);
 }
 
+std::string_view name_of(RescaleMode mode) {
+  switch (mode) {
+    case RescaleMode::plain:
+      return "plain";
+    case RescaleMode::lazy:
+      return "lazy";
+    case RescaleMode::optimistic:
+      return "optimistic";
+  }
+  throw InternalError("rescale without a name");
+}
+
 const Directive* Placement::find(DirectiveKind kind) const {
   const auto found =
       std::find_if(directives.begin(), directives.end(), [&](const Directive& d) { return d.kind == kind; });
@@ -190,7 +202,8 @@ std::optional<std::pair<int, int>> Schedule::threads_of(const Placement& placeme
 }
 
 bool equal(const Schedule& a, const Schedule& b) {
-  return a.target == b.target && a.rewrite == b.rewrite && a.bound == b.bound && a.warps == b.warps &&
+  return a.target == b.target && a.rewrite == b.rewrite && a.rescale == b.rescale && a.bound == b.bound &&
+         a.warps == b.warps &&
          std::equal(a.placements.begin(), a.placements.end(), b.placements.begin(), b.placements.end(),
                     same_directives);
 }

@@ -100,11 +100,25 @@ struct Placement {
 
 enum class RewriteMode : std::uint8_t { none, online };
 
+/// When the references of the streaming form move. plain: with every tile. lazy: when they fall behind by more than
+/// 2^grow. optimistic: tiles that no predicate cuts are first computed without looking for new references, and again
+/// where their sums pass 2^over.
+enum class RescaleMode : std::uint8_t { plain, lazy, optimistic };
+std::string_view name_of(RescaleMode mode);
+
+struct Rescale {
+  RescaleMode mode = RescaleMode::plain;
+  std::optional<int> grow, over;  // log2; left out: by the type that weights are rounded to
+
+  friend bool operator==(const Rescale&, const Rescale&) = default;
+};
+
 /// How to compute. The same value comes from YAML (parse_schedule) and from the C++ API (ScheduleBuilder).
 struct Schedule {
   std::string name;  // file name without folder and extension, or as given to the builder; not part of equality
   std::string target = "sm_80";
   RewriteMode rewrite = RewriteMode::online;
+  Rescale rescale;  // of RewriteMode::online
   /// Largest run-time value of an extent, {Sk: 1024}: launches beyond it are refused.
   std::vector<std::pair<std::string, std::int64_t>> bound;
   /// {producer: 1, consumer: 2}: a warpgroup that copies, and those that compute. Empty: all threads do both.
@@ -174,6 +188,8 @@ class ScheduleBuilder {
   explicit ScheduleBuilder(std::string target) { schedule_.target = std::move(target); }
   ScheduleBuilder& name(std::string name);
   ScheduleBuilder& rewrite(RewriteMode mode);
+  ScheduleBuilder& rescale(RescaleMode mode, std::optional<int> grow = std::nullopt,
+                           std::optional<int> over = std::nullopt);
   ScheduleBuilder& bound(const std::string& extent, std::int64_t value);
   ScheduleBuilder& warps(int producer, int consumer);
   ScheduleBuilder& place(const PlacementBuilder& placement);

@@ -150,6 +150,7 @@ std::vector<Expr> expressions_of(const Stmt& stmt) {
       [](const Await&) {},
       [&](const Advance& s) {
         for (const Advance::Move& move : s.moving) out.push_back(move.by);
+        if (s.slack) out.push_back(s.slack->growth);
       },
       [](const Reserve&) {}, [](const Acquire&) {}, [](const Release&) {}, [](const Sync&) {});
   return out;

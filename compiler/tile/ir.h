@@ -40,9 +40,10 @@
 //            | "mma" D ("=" | "+=") operand "*" operand ["by" fma | mma_sync | wgmma] ["unroll" N] ["->" TOKEN]
 //            | "copy" operand "<-" operand "via" (vector | cp_async | tma | ldmatrix | load | store) ["width" N] ["->" TOKEN]
 //            | "await" TOKEN
-//            | "advance" (R "to" OP "(" R "," C ")"),+ "moving" (T "by" expr),*       only until relax_rescale
+//            | "advance" (R "to" OP "(" R "," C ")"),+ [slack] "moving" (T "by" expr),*       only until relax_rescale
 //            | "reserve" T | "acquire" T | "release" T             one slot of a ring
 //            | "sync"                                              all threads of the role
+//   slack    = "lazy" expr ">" N ["optimistic" T,+ "> 2^" N]
 //   operand  = T | view | strip
 //   view     = TENSOR "[" expr,* "]" ["at" coord,*] ["absent" scalar]     in an mma between parentheses
 //   strip    = T "at" coord,* ["absent" scalar]
@@ -288,8 +289,19 @@ struct Advance {
     TileName tile;
     Expr by;
   };
+  /// Any value may stand in for the updated tiles as long as what moves with them does, so they need not follow their
+  /// candidates at once. A number may bound how far they fall behind.
+  struct Slack {
+    Expr growth;   // log2 of what the largest term gains where they stay; over old values and new ones
+    int grow = 0;  // they may stay up to here
+    /// Where not empty they may also be tried as they are, before any candidate is known: for each update the tile of
+    /// the sum of this iteration's nonnegative terms, none of which is above the sum. Good up to 2^over.
+    std::vector<TileName> witnesses;
+    int over = 0;
+  };
   std::vector<Update> updates;
   std::vector<Move> moving;
+  std::optional<Slack> slack;
 };
 
 /// A slot of a ring: reserve waits for a free one, which the copy after it fills; acquire waits until the oldest is

@@ -1,8 +1,10 @@
 #include <algorithm>
 
+#include "compiler/schedule/rescale.h"
 #include "compiler/support/contains.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/tile/lower_elements.h"
+#include "compiler/tile/lower_rescale.h"
 
 namespace astatide::tile {
 namespace {
@@ -29,6 +31,9 @@ class RecurrenceLowering {
   Program run() {
     const Placement& placement = main_placement();
     check_slots();
+    for (const Slot& slot : recurrence_.slots)
+      if (is_reference(slot)) references_.push_back(&slot);
+    check_rescale(lowering_.schedule, recurrence_, references_);
     lowering_.check_elements(recurrence_.elements);
     add_state_tensors(placement);
     KernelBuilder builder(lowering_, placement, lowering_.algorithm.name);
@@ -163,8 +168,18 @@ class RecurrenceLowering {
     return out;
   }
 
+  Stmt reduced_loop(Block body) const {
+    Stmt loop = builder_->reduced_loop(std::move(body));
+    if (std::get<For>(loop.node).kind == For::Kind::once && rescale() != RescaleMode::plain)
+      throw UserError(place_of_rescale(lowering_.schedule),
+                      "rescale: " + std::string(name_of(rescale())) + " would have no effect: one tile holds all of " +
+                          recurrence_.axis + ", so no reference moves",
+                      {"rescale: plain"});
+    return loop;
+  }
+
   Block state_in_registers() {
-    Block loop{builder_->reduced_loop(step())};
+    Block loop{reduced_loop(step())};
     return builder_->inside_loops(joined({units(), std::move(loop), finalize()}), builder_->loops_outside());
   }
 
@@ -173,7 +188,7 @@ class RecurrenceLowering {
     Block init = builder_->inside_loops(joined({units(), store()}), inside);
     Block body = builder_->inside_loops(joined({load(), step(), store()}), inside);
     Block finish = builder_->inside_loops(joined({load(), finalize()}), inside);
-    Block loop{builder_->reduced_loop(std::move(body))};
+    Block loop{reduced_loop(std::move(body))};
     return builder_->inside_loops(joined({std::move(init), std::move(loop), std::move(finish)}),
                                   builder_->loops_outside());
   }
@@ -190,7 +205,33 @@ class RecurrenceLowering {
     for (const Weight& weight : recurrence_.weights) builder_->add_weight(out, weight, only_operand(weight));
     for (const Slot& slot : recurrence_.slots)
       if (!is_reference(slot)) absorb_tile(out, slot, elements);
+    if (rescale() != RescaleMode::plain) add_slack(out);
     return out;
+  }
+
+  RescaleMode rescale() const { return lowering_.schedule.rescale.mode; }
+
+  /// Says of the step's advance how far its references may fall behind.
+  void add_slack(Block& out) const {
+    const RescaleBounds bounds = rescale_bounds(lowering_.schedule, narrowest_weights(out, builder_->kernel));
+    Advance::Slack slack;
+    slack.grow = bounds.grow;
+    slack.over = bounds.over;
+    const std::map<std::string, Expr> tiles = old_and_new_tiles();
+    for (const Slot* reference : references_) {
+      const Expr growth = substitute(*reference->growth, tiles);
+      slack.growth = reference == references_.front() ? growth : max(slack.growth, growth);
+      if (rescale() == RescaleMode::optimistic) slack.witnesses.push_back(parts_.at(reference->witness));
+    }
+    for (Stmt& stmt : out)
+      if (auto* advance = std::get_if<Advance>(&stmt.node)) advance->slack = slack;
+  }
+
+  std::map<std::string, Expr> old_and_new_tiles() const {
+    std::map<std::string, Expr> tiles = builder_->values;
+    for (const Slot& slot : recurrence_.slots)
+      tiles.insert_or_assign(new_value_name(slot.name), variable(new_value_name(tile_of(slot))));
+    return tiles;
   }
 
   bool only_operand(const Weight& weight) const {
@@ -220,9 +261,7 @@ class RecurrenceLowering {
       out.push_back({RowReduce{candidate, slot.op, term, false, std::nullopt}});
       advance.updates.push_back({tile_of(slot), slot.op, candidate});
     }
-    std::map<std::string, Expr> tiles = builder_->values;
-    for (const Slot& slot : recurrence_.slots)
-      tiles.insert_or_assign(new_value_name(slot.name), variable(new_value_name(tile_of(slot))));
+    const std::map<std::string, Expr> tiles = old_and_new_tiles();
     for (const Slot& slot : recurrence_.slots)
       if (!is_reference(slot) && !(slot.move == variable(slot.name)))
         advance.moving.push_back({tile_of(slot), substitute(slot.move, tiles)});
@@ -237,11 +276,13 @@ class RecurrenceLowering {
       return;
     }
     // Lanes may each carry a share of the slot only if nothing needs the whole between the tiles.
-    if (state_tensors_.empty() && !slot.read_in_loop && is_scaling(slot.move, slot.name)) {
+    if (state_tensors_.empty() && !slot.read_in_loop && is_scaling(slot.move, slot.name) &&
+        !is_witness(lowering_.schedule, references_, slot)) {
       out.push_back({RowReduce{tile_of(slot), slot.op, term, true, std::nullopt}});
       return;
     }
     const TileName part = builder_->declare(slot.name + "_tile", {builder_->nest.row});
+    parts_[slot.name] = part;
     out.push_back({RowReduce{part, slot.op, term, false, std::nullopt}});
     const Expr a = variable(tile_of(slot)), b = variable(part);
     const Expr merged = slot.op == Reduction::sum ? a + b : slot.op == Reduction::max ? max(a, b) : min(a, b);
@@ -252,6 +293,8 @@ class RecurrenceLowering {
   const Placement nothing_;
   Lowering lowering_;
   KernelBuilder* builder_ = nullptr;
+  std::vector<const Slot*> references_;
+  std::map<std::string, TileName> parts_;  // sums over one tile, by slot
   std::map<std::string, std::pair<std::string, std::vector<std::string>>> state_tensors_;
 };
 

@@ -101,6 +101,12 @@ std::string print_advance(const Advance& s) {
   out += join(s.updates, ", ", [](const Advance::Update& u) {
     return u.tile + " to " + std::string(name_of(u.op)) + "(" + u.tile + ", " + u.candidate + ")";
   });
+  if (s.slack) {
+    out += " lazy " + print_element(s.slack->growth) + " > " + std::to_string(s.slack->grow);
+    if (!s.slack->witnesses.empty())
+      out += " optimistic " + join(s.slack->witnesses, ", ", [](const TileName& t) { return t; }) + " > 2^" +
+             std::to_string(s.slack->over);
+  }
   if (s.moving.empty()) return out;
   return out + " moving " +
          join(s.moving, ", ", [](const Advance::Move& m) { return m.tile + " by " + print_element(m.by); });

@@ -80,6 +80,7 @@ void replace(Stmt& stmt, Values& values) {
       [](Await&) {},
       [&](Advance& s) {
         for (Advance::Move& move : s.moving) replace(move.by, values);
+        if (s.slack) replace(s.slack->growth, values);
       },
       [](Reserve&) {}, [](Acquire&) {}, [](Release&) {}, [](Sync&) {});
 }

@@ -236,6 +236,9 @@ class References {
       tile(move.tile);
       element(move.by, {}, made);
     }
+    if (!s.slack) return;
+    element(s.slack->growth, {}, made);
+    for (const TileName& witness : s.slack->witnesses) tile(witness);
   }
 
   const Verified& v_;

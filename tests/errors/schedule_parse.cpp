@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "compiler/schedule/rescale.h"
 #include "tests/support/schedule_cases.h"
 
 // Texts that are no schedule: what is wrong, and where.
@@ -71,20 +72,50 @@ note: did you mean sm_90a?
 note: known are sm_80, sm_86, sm_89, sm_90a, sm_100, sm_120, cpu)");
 }
 
-TEST_CASE("lazy and optimistic rescaling are refused with the reason") {
-  for (const std::string rescale : {"lazy", "optimistic"})
-    CHECK_THAT(
-        message_of("rewrite: {online: {rescale: " + rescale + "}}\n"),
-        Contains("s.yaml:1:29: error: rescale: " + rescale + " is refused: no instruction family here has it yet"));
+TEST_CASE("numbers of rescale that mean nothing, or lie outside of their range, are refused") {
+  const auto message = [](const std::string& options) { return message_of("rewrite: {online: {" + options + "}}\n"); };
+  CHECK(message("rescale: lazy, over: 60") ==
+        R"(s.yaml:1:41: error: over would have no effect with rescale: lazy
+    rewrite: {online: {rescale: lazy, over: 60}}
+                                            ^
+note: leave it out)");
+  CHECK_THAT(message("rescale: plain, grow: 3"), Contains("grow would have no effect with rescale: plain"));
+  CHECK_THAT(message("grow: 3"), Contains("grow would have no effect with rescale: plain"));
+  CHECK_THAT(message("rescale: lazy, grow: 97"), Contains("s.yaml:1:41: error: grow: 97, allowed are 0 to 96"));
+  CHECK_THAT(message("rescale: optimistic, over: -1"), Contains("over: -1, allowed are 0 to 96"));
+  CHECK_THAT(message("rescale: optimistic, over: 99999999999"), Contains("over: 2147483647, allowed are 0 to 96"));
+  CHECK_THAT(message("rescale: optimistic, grow: 20, over: 10"), Contains("grow: 20 is more than over: 10"));
+  CHECK_THAT(message("rescale: lazy, grow: 2.5"), Contains("grow: '2.5', wanted is an integer"));
+}
+
+TEST_CASE("what weights are rounded to bounds how far they may grow") {
+  const auto message = [](const std::string& options, ScalarType type) -> std::string {
+    try {
+      rescale_bounds(parse_schedule("rewrite: {online: {" + options + "}}\nO: {tile: {i: 1}}\n", "s.yaml"), type);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  CHECK(message("rescale: lazy, grow: 16", ScalarType::f16) ==
+        R"(s.yaml:1:41: error: grow: 16 lets weights reach 2^16, and they are rounded to f16, which ends below 2^16
+    rewrite: {online: {rescale: lazy, grow: 16}}
+                                            ^
+note: grow: 15 is the largest for f16)");
+  CHECK_THAT(message("rescale: optimistic, grow: 8, over: 30", ScalarType::f16),
+             Contains("over: 30 lets weights reach 2^30, and they are rounded to f16"));
+  CHECK(message("rescale: lazy, grow: 15", ScalarType::f16) == "accepted");
+  CHECK(message("rescale: optimistic, grow: 96, over: 96", ScalarType::bf16) == "accepted");
 }
 
 TEST_CASE("the rewrite is a known word or map") {
   CHECK_THAT(message_of("rewrite: onlin\n"), Contains("unknown rewrite 'onlin'") && Contains("did you mean online?"));
   CHECK_THAT(message_of("rewrite: [online]\n"), Contains("rewrite: a list, wanted is none or online"));
   CHECK_THAT(message_of("rewrite: {none: {}}\n"), Contains("none takes no options"));
-  CHECK_THAT(message_of("rewrite: {online: {}}\n"), Contains("online: a map, wanted is {rescale: plain}"));
+  CHECK_THAT(message_of("rewrite: {online: {}}\n"), Contains("online: a map, wanted is {rescale: lazy}"));
   CHECK_THAT(message_of("rewrite: {online: {rescales: plain}}\n"), Contains("did you mean rescale?"));
   CHECK_THAT(message_of("rewrite: {online: {rescale: fast}}\n"), Contains("unknown rescale 'fast'"));
+  CHECK_THAT(message_of("rewrite: {online: {rescale: lasy}}\n"), Contains("did you mean lazy?"));
 }
 
 TEST_CASE("values of the wrong type are refused") {

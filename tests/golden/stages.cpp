@@ -80,6 +80,15 @@ TEST_CASE("consumers wait for the delayed product between two halves of the weig
 TEST_CASE("the next tile's scores run ahead, the last product one tile behind") {
   require_goldens("causal_gqa_overlap", "causal_gqa");
 }
+TEST_CASE("a lazy reference moves under the flag of a vote") {
+  require_goldens("causal_gqa_flash2_lazy", "causal_gqa");
+}
+TEST_CASE("an optimistic reference is looked for where the sum of a full tile is too large") {
+  require_goldens("causal_gqa_flash2_optimistic", "causal_gqa");
+}
+TEST_CASE("a warp that computes a tile of wgmma again does it by mma_sync, and gives its slot back behind that") {
+  require_goldens("causal_gqa_flash3_optimistic", "causal_gqa");
+}
 TEST_CASE("a tile that covers the whole axis needs no rescale") { require_goldens("one_tile_flash2", "attention"); }
 
 }  // namespace astatide::testing

@@ -101,6 +101,43 @@ TEST_CASE("overlapped schedules have the algorithm's values as machine code") {
       }
 }
 
+TEST_CASE("lazy and optimistic schedules have the algorithm's values as machine code, whatever scores do") {
+  int compared = 0;
+  for (const std::string name : {"attention", "causal_gqa", "sliding_window", "sink", "entropy"}) {
+    const Algorithm algorithm = example_algorithm(name);
+    for (std::uint32_t seed = 0; seed < 24; ++seed) {
+      std::mt19937 random(seed + 200);
+      const auto extents = small_extents(algorithm, 21, 41);
+      std::optional<Schedule> schedule = random_schedule(algorithm, extents, random, 16);
+      REQUIRE(schedule);
+      if (schedule->rewrite != RewriteMode::online) continue;
+      schedule->rescale = {seed % 2 == 0 ? RescaleMode::lazy : RescaleMode::optimistic, {}, {}};
+      if (seed % 3 == 0) schedule->rescale.grow = 2;
+      if (seed % 6 == 3) schedule->rescale.over = 3;
+      INFO(name << " seed " << seed << "\n" << print_schedule(*schedule));
+      Arguments arguments = random_inputs(algorithm, extents, random);
+      // Scores that grow along the axis, past any of the bounds.
+      DoubleTensor& k = arguments.inputs.at("K");
+      if (seed % 4 == 1)
+        for (std::size_t n = 0; n < k.values.size(); ++n) k.values[n] *= static_cast<double>(n / 5);
+      arguments = rounded(std::move(arguments));
+      CompileOptions options;
+      options.target = *find_target(schedule->target);
+      options.sizes = extents;
+      try {
+        const tile::Program program = compile(algorithm, *schedule, options);
+        INFO(tile::print(program));
+        REQUIRE(distance(run_on_cpu(algorithm, program, arguments), evaluate(algorithm, arguments)) <
+                (seed % 4 == 1 ? 1e-2 : kFloatTolerance));
+        ++compared;
+      } catch (const UserError&) {
+        // Nothing to be lazy with, such as one tile for the axis.
+      }
+    }
+  }
+  CHECK(compared > 20);
+}
+
 }  // namespace astatide::testing
 
 #endif

@@ -1,7 +1,6 @@
 // Random algorithms under random schedules: lowered with the right values, or refused as a user's error.
 
 #include <catch2/catch.hpp>
-#include <cmath>
 
 #include "compiler/pipeline.h"
 #include "compiler/rewrite/cascade.h"
@@ -12,29 +11,6 @@
 #include "tests/support/tensor_distance.h"
 
 namespace astatide::testing {
-namespace {
-
-/// The evaluator takes one side of a select, so that what is absent on the other does not matter; the cascade makes the
-/// whole absent. Such algorithms are left out.
-bool selects_between_absent_values(const Algorithm& algorithm) {
-  bool found = false;
-  for (const Func& func : algorithm.define)
-    visit(func.value, [&](const Expr& e) {
-      if (!e.is_call(Op::select)) return;
-      for (const std::string& name : tensors_read(e))
-        found = found || (algorithm.find_func(name) && algorithm.find_func(name)->where_predicate);
-    });
-  return found;
-}
-
-bool all_finite(const std::map<std::string, DoubleTensor>& tensors) {
-  for (const auto& [name, tensor] : tensors)
-    for (const double value : tensor.values)
-      if (!std::isfinite(value)) return false;
-  return true;
-}
-
-}  // namespace
 
 TEST_CASE("a random algorithm is lowered with the oracle's values at every stage, or refused as the user's error") {
   int compared = 0, refused = 0;

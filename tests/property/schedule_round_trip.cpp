@@ -16,7 +16,9 @@ class RandomSchedule {
 
   Schedule make() {
     ScheduleBuilder builder(known_targets()[below(known_targets().size())].name);
-    builder.rewrite(below(2) == 0 ? RewriteMode::none : RewriteMode::online);
+    const bool online = below(2) == 0;
+    builder.rewrite(online ? RewriteMode::online : RewriteMode::none);
+    if (online) add_rescale(builder);
     if (below(2) == 0) builder.name("schedule " + std::to_string(below(100)));
     for (const auto& [extent, value] : numbers(1, std::int64_t{1} << 40, below(3))) builder.bound(extent, value);
     if (below(4) == 0) builder.warps(1, static_cast<int>(between(1, 3)));
@@ -30,6 +32,14 @@ class RandomSchedule {
   std::size_t below(std::size_t limit) { return std::uniform_int_distribution<std::size_t>(0, limit - 1)(random_); }
   std::int64_t between(std::int64_t least, std::int64_t most) {
     return std::uniform_int_distribution<std::int64_t>(least, most)(random_);
+  }
+
+  void add_rescale(ScheduleBuilder& builder) {
+    const auto mode = static_cast<RescaleMode>(below(3));
+    std::optional<int> grow, over;
+    if (mode != RescaleMode::plain && below(2) == 0) grow = static_cast<int>(between(0, 50));
+    if (mode == RescaleMode::optimistic && below(2) == 0) over = static_cast<int>(between(50, kMostRescale));
+    builder.rescale(mode, grow, over);
   }
 
   /// Distinct names, among them words that YAML, C++ or the language of schedules could take for something else.
@@ -144,6 +154,7 @@ class CppReader {
       if (call == "name") builder.name(string());
       if (call == "rewrite")
         builder.rewrite(enumerator() == "RewriteMode::none" ? RewriteMode::none : RewriteMode::online);
+      if (call == "rescale") rescale(builder);
       if (call == "bound") {
         const std::string extent = string();
         expect(",");
@@ -162,6 +173,23 @@ class CppReader {
   }
 
  private:
+  void rescale(ScheduleBuilder& builder) {
+    const std::string mode = enumerator();
+    std::optional<int> numbers[2];
+    for (std::optional<int>& number : numbers) {
+      if (next_is(')')) break;
+      expect(",");
+      skip_space();
+      if (std::isdigit(static_cast<unsigned char>(text_[at_])))
+        number = static_cast<int>(integer());
+      else
+        expect("std::nullopt");
+    }
+    builder.rescale(mode == "RescaleMode::lazy"         ? RescaleMode::lazy
+                    : mode == "RescaleMode::optimistic" ? RescaleMode::optimistic
+                                                        : RescaleMode::plain,
+                    numbers[0], numbers[1]);
+  }
   void skip_space() {
     while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
   }

@@ -1,6 +1,7 @@
 #include "compiler/explain.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "api/astatide.h"
@@ -74,6 +75,23 @@ TEST_CASE("explain: a kernel that moves more than it computes is bound by memory
   CHECK(e.kernels.at(1).roofline->binds() == "memory");
   CHECK(e.kernels.at(1).roofline->least() >= 16 * kGiB / e.peak->bytes);
   CHECK_FALSE(explain_named("attention", "cpu/flash2", kLong).peak);
+}
+
+TEST_CASE("explain: a lagging reference leaves V a bound, and says what becomes of a bound that breaks") {
+  const Algorithm algorithm = load_algorithm("attention");
+  Schedule schedule = load_schedule("simt/flash2");
+  const CompileOptions options{*find_target("sm_90a"), kLong, ScalarType::f32};
+  CHECK_FALSE(explain(algorithm, schedule, options).rescale);
+  schedule.rescale = {RescaleMode::lazy, 20, std::nullopt};
+  const auto lazy = explain(algorithm, schedule, options).rescale;
+  REQUIRE(lazy);
+  CHECK(lazy->grow == 20);
+  CHECK(lazy->largest.at("V") == std::ldexp(1.0, 128 - 20 - 13));  // 8192 keys
+  schedule.rescale = {RescaleMode::optimistic, std::nullopt, std::nullopt};
+  const auto optimistic = explain(algorithm, schedule, options).rescale;
+  REQUIRE(optimistic);
+  CHECK(optimistic->over == 60);
+  CHECK(optimistic->largest.at("V") == std::ldexp(1.0, 128 - 60 - 13));
 }
 
 TEST_CASE("explain says the same as text and as JSON") {

@@ -37,6 +37,33 @@ TEST_CASE("a loop that reads the share of an earlier loop has it made whole in f
   CHECK(closed(body) == sharing_text({body[0], body[1], all_reduce("m", Reduction::max), body[2]}));
 }
 
+TEST_CASE("a share that is added to a share needs no lane of its own") {
+  const tile::Block body = {
+      fill("l", 0),
+      loop("j_o", 0, "Sk",
+           {map("l", "l * m"), row_reduce("t", Reduction::sum, "S"), vote("f", "t > 3"), map("l", "l + t")}),
+      map("m", "1 / l")};
+  CHECK(closed(body) == sharing_text({body[0], body[1], all_reduce("l", Reduction::sum), body[2]}));
+}
+
+TEST_CASE("a share that is added to what the loop reads whole is made whole") {
+  const tile::Block body = {
+      fill("l", 0), loop("j_o", 0, "Sk", {row_reduce("t", Reduction::sum, "S"), map("l", "l + t"), map("m", "m * l")})};
+  CHECK(closed(body) ==
+        sharing_text({body[0], loop("j_o", 0, "Sk",
+                                    {row_reduce("t", Reduction::sum, "S"), all_reduce("t", Reduction::sum),
+                                     map("l", "l + t"), map("m", "m * l")})}));
+}
+
+TEST_CASE("a share that is read whole under a condition alone is made whole there") {
+  CHECK(closed({row_reduce("t", Reduction::max, "S"), vote("f", "t > 3"), when("f", {map("m", "max(m, t)")})}) ==
+        sharing_text({row_reduce("t", Reduction::max, "S"), vote("f", "t > 3"),
+                      when("f", {all_reduce("t", Reduction::max), map("m", "max(m, t)")})}));
+  CHECK(closed({row_reduce("t", Reduction::max, "S"), when("f", {map("m", "max(m, t)")}), map("l", "t")}) ==
+        sharing_text({row_reduce("t", Reduction::max, "S"), all_reduce("t", Reduction::max),
+                      when("f", {map("m", "max(m, t)")}), map("l", "t")}));
+}
+
 TEST_CASE("a tile that is overwritten holds no share any more") {
   const tile::Block body = {row_reduce("t", Reduction::sum, "S"), fill("t", 0), map("m", "t")};
   CHECK(closed(body) == sharing_text(body));

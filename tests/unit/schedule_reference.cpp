@@ -132,11 +132,12 @@ TEST_CASE("every shipped schedule conforms to the schema, and faults do not") {
   const std::string overlapped = "S: {compute_at: j.o, overlap: {cover: 1/2}}\n";
   CHECK(conforms(to_json(parse_schedule(overlapped, "s.yaml")), schema, schema));
   for (const std::string text :
-       {R"({"target": "sm_81"})", R"({"rewrite": "fast"})", R"({"rewrite": {"online": {"rescale": "lazy"}}})",
-        R"({"bound": {"Sk": 0}})", R"({"O": {}})", R"({"O": {"tilek": {"i": 64}}})", R"({"O": {"tile": {"i": "64"}}})",
-        R"({"O": {"threads": [16]}})", R"({"K": {"ring_buffer": 9}})", R"({"K": {"vectorize": 3}})",
-        R"({"S": {"overlap": {"cover": 2}}})", R"({"S": {"overlap": {"cover": "half"}}})", R"({"S": {"overlap": {}}})",
-        R"({"K": {"store_in": "texture"}})", R"({"P": {"compute_root": false}})", R"({"P": 3})"}) {
+       {R"({"target": "sm_81"})", R"({"rewrite": "fast"})", R"({"rewrite": {"online": {"rescale": "fast"}}})",
+        R"({"rewrite": {"online": {"rescale": "lazy", "grow": 97}}})", R"({"bound": {"Sk": 0}})", R"({"O": {}})",
+        R"({"O": {"tilek": {"i": 64}}})", R"({"O": {"tile": {"i": "64"}}})", R"({"O": {"threads": [16]}})",
+        R"({"K": {"ring_buffer": 9}})", R"({"K": {"vectorize": 3}})", R"({"K": {"store_in": "texture"}})",
+        R"({"S": {"overlap": {"cover": 2}}})", R"({"S": {"overlap": {"cover": "half"}}})",
+        R"({"S": {"overlap": {}}})", R"({"P": {"compute_root": false}})", R"({"P": 3})"}) {
     INFO(text);
     CHECK_FALSE(conforms(nlohmann::json::parse(text), schema, schema));
   }

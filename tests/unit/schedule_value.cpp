@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "compiler/schedule/rescale.h"
 #include "tests/support/schedule_cases.h"
 
 namespace astatide {
@@ -84,6 +85,21 @@ TEST_CASE("rewrite in full is the same as in short, and online is the default") 
   const Schedule full = parse_schedule(std::string("rewrite: {online: {rescale: plain}}") + kFlash2, "full.yaml");
   CHECK(equal(full, flash2_by_builder()));
   CHECK(parse_schedule("rewrite: none\nO: {tile: {i: 1}}\n", "none.yaml").rewrite == RewriteMode::none);
+  const std::string lazy = "rewrite: {online: {rescale: lazy, grow: 20}}";
+  CHECK(parse_schedule(lazy + kFlash2, "lazy.yaml").rescale == Rescale{RescaleMode::lazy, 20, std::nullopt});
+  CHECK_FALSE(equal(parse_schedule(lazy + kFlash2, "lazy.yaml"), flash2_by_builder()));
+}
+
+TEST_CASE("numbers of rescale that are left out follow from the type of weights and from the other number") {
+  const auto bounds = [](std::optional<int> grow, std::optional<int> over, ScalarType type) {
+    return rescale_bounds(ScheduleBuilder("cpu").rescale(RescaleMode::optimistic, grow, over).build(), type);
+  };
+  CHECK(bounds(std::nullopt, std::nullopt, ScalarType::f32) == RescaleBounds{30, 60});
+  CHECK(bounds(std::nullopt, std::nullopt, ScalarType::bf16) == RescaleBounds{30, 60});
+  CHECK(bounds(std::nullopt, std::nullopt, ScalarType::f16) == RescaleBounds{8, 14});
+  CHECK(bounds(std::nullopt, 5, ScalarType::f32) == RescaleBounds{5, 5});
+  CHECK(bounds(70, std::nullopt, ScalarType::f32) == RescaleBounds{70, 70});
+  CHECK(bounds(3, 4, ScalarType::f16) == RescaleBounds{3, 4});
 }
 
 TEST_CASE("a schedule is named after its file, and places are those of the file") {
