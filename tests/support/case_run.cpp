@@ -97,9 +97,11 @@ Engine& case_engine() {
 std::vector<std::string> schedules_for(const Device& device) {
   std::vector<std::string> schedules;
   for (const std::string& name : shipped_schedules())
-    // On the CPU the schedules of tensor cores are one program with other tiles: one of them stands for all.
-    if (device.kind == Device::Kind::cpu ? !name.starts_with("sm") || name == "sm90/flash3"
-                                         : load_schedule(name).target != "cpu")
+    // On the CPU the schedules of GPUs are those of the CPU with other tiles: the tiles of one, and one of tensor
+    // cores.
+    if (device.kind == Device::Kind::cpu
+            ? name.starts_with("cpu/") || name == "simt/flash2_shared_s" || name == "sm90/flash3"
+            : load_schedule(name).target != "cpu")
       schedules.push_back(name);
   return schedules;
 }
