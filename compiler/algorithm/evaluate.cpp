@@ -20,6 +20,8 @@ constexpr std::int64_t kMostElements = std::int64_t{1} << 31;
 /// Below this much work starting threads costs more than it gains.
 constexpr double kWorkForThreads = 2e6;
 
+using Rounding = std::map<std::string, std::function<double(double)>>;
+
 /// A definition's elements.
 struct Evaluated {
   std::unique_ptr<double[]> values;
@@ -63,8 +65,8 @@ std::vector<std::int64_t> evaluate_shape(const std::vector<Expr>& dims,
 
 class Evaluator {
  public:
-  Evaluator(const Algorithm& algorithm, const Arguments& arguments, Precision precision)
-      : algorithm_(algorithm), arguments_(arguments), precision_(precision) {
+  Evaluator(const Algorithm& algorithm, const Arguments& arguments, Precision precision, const Rounding& rounded)
+      : algorithm_(algorithm), arguments_(arguments), precision_(precision), rounded_(rounded) {
     check_extents();
     for (const auto& [name, value] : resolve_scalars(algorithm, arguments.extents, arguments.scalars))
       context_.values[name] = value;
@@ -140,6 +142,8 @@ class Evaluator {
     value.values.reset(new double[static_cast<std::size_t>(size)]);
     if (may_be_absent) value.present.reset(new std::uint8_t[static_cast<std::size_t>(size)]);
     if (size > 0) run_rows(compiled, value);
+    if (const auto rounding = rounded_.find(func.name); rounding != rounded_.end())
+      std::transform(value.values.get(), value.values.get() + size, value.values.get(), rounding->second);
     tensors_.push_back({func.name, compiled.shape, value.values.get(), value.present.get()});
     evaluated_[func.name] = std::move(value);
   }
@@ -189,6 +193,7 @@ class Evaluator {
   const Algorithm& algorithm_;
   const Arguments& arguments_;
   const Precision precision_;
+  const Rounding& rounded_;
   TapeContext context_;
   std::vector<TapeTensor> tensors_;
   std::map<std::string, Evaluated> evaluated_;
@@ -197,8 +202,8 @@ class Evaluator {
 }  // namespace
 
 std::map<std::string, DoubleTensor> evaluate(const Algorithm& algorithm, const Arguments& arguments,
-                                             Precision precision) {
-  return Evaluator(algorithm, arguments, precision).evaluate();
+                                             Precision precision, const Rounding& rounded) {
+  return Evaluator(algorithm, arguments, precision, rounded).evaluate();
 }
 
 std::map<std::string, double> resolve_scalars(const Algorithm& algorithm,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -29,8 +30,10 @@ enum class Precision : std::uint8_t { f64, f32 };
 /// Evaluates the outputs of any algorithm in double precision, straight from its meaning: the oracle of all tests. An
 /// output element that is absent (its own predicate is false) is 0. Reductions over nothing give their unit. Slow: time
 /// and memory grow with the product of all extents; throws UserError where a definition has more than 2^31 elements.
+/// Definitions named in `rounded` go through that function, element by element, before others read them.
 std::map<std::string, DoubleTensor> evaluate(const Algorithm& algorithm, const Arguments& arguments,
-                                             Precision precision = Precision::f64);
+                                             Precision precision = Precision::f64,
+                                             const std::map<std::string, std::function<double(double)>>& rounded = {});
 
 /// Scalars with defaults filled in. Throws UserError where one is missing or not finite.
 std::map<std::string, double> resolve_scalars(const Algorithm& algorithm,
