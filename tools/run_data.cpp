@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <fstream>
 #include <numbers>
+#include <thread>
 
 #include "compiler/algorithm/names.h"
 #include "runtime/tensor_file.h"
@@ -40,8 +42,11 @@ class NormalNumbers {
     for (const char letter : name) state_ = next() ^ static_cast<unsigned char>(letter);
   }
 
+  /// As if so many numbers had been drawn: an even one, since normal ones come in pairs.
+  void skip(std::uint64_t numbers) { state_ += numbers * kStep; }
+
   std::uint64_t next() {
-    std::uint64_t z = state_ += 0x9e3779b97f4a7c15ULL;
+    std::uint64_t z = state_ += kStep;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
     return z ^ (z >> 31);
@@ -59,6 +64,8 @@ class NormalNumbers {
   }
 
  private:
+  static constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15ULL;
+
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 
   std::uint64_t state_;
@@ -66,17 +73,29 @@ class NormalNumbers {
   bool has_spare_ = false;
 };
 
+/// Elements in the order of memory, one number of the stream each, whatever threads there are.
 void fill_random(runtime::HostTensor& tensor, const std::string& name, std::uint64_t seed) {
-  NormalNumbers numbers(seed, name);
   const bool is_flag = tensor.dtype == ScalarType::boolean || tensor.dtype == ScalarType::u8;
   if (!is_flag && !is_floating(tensor.dtype))
     throw UserError({"--input", 0, 0, {}},
                     fmt::format("{} is {}, and random indices mean nothing", name, name_of(tensor.dtype)),
                     {fmt::format("give it: --input {}=FILE.npy", name)});
-  runtime::for_each_element(tensor, [&](std::byte* address) {
-    runtime::store_element(tensor.dtype, address,
-                           is_flag ? static_cast<double>(numbers.next() >> 63) : numbers.normal());
-  });
+  constexpr std::int64_t kPart = std::int64_t{1} << 16;
+  const std::int64_t count = runtime::checked_element_count(tensor.shape, size_in_bytes(tensor.dtype), name);
+  std::atomic<std::int64_t> part = 0;
+  const auto work = [&] {
+    for (std::int64_t first = kPart * part++; first < count; first = kPart * part++) {
+      NormalNumbers numbers(seed, name);
+      numbers.skip(static_cast<std::uint64_t>(first));
+      for (std::int64_t n = first; n < std::min(count, first + kPart); ++n)
+        runtime::store_element(tensor.dtype, tensor.origin() + n * size_in_bytes(tensor.dtype),
+                               is_flag ? static_cast<double>(numbers.next() >> 63) : numbers.normal());
+    }
+  };
+  const std::int64_t most = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+  std::vector<std::jthread> threads;
+  for (std::int64_t n = 1; n < std::min(most, (count + kPart - 1) / kPart); ++n) threads.emplace_back(work);
+  work();
 }
 
 runtime::HostTensor allocate(const Executable& executable, const std::string& name,
