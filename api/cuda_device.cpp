@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <list>
 #include <mutex>
 #include <optional>
@@ -19,6 +20,7 @@ runtime::ArgumentWord argument_word(const ArgumentValue& argument) {
   using Kind = tile::Parameter::Kind;
   switch (argument.kind) {
     case Kind::pointer:
+    case Kind::counter:
       return runtime::ArgumentWord::pointer(argument.word);
     case Kind::stride:
       return runtime::ArgumentWord::i64(static_cast<std::int64_t>(argument.word));
@@ -36,9 +38,22 @@ runtime::ArgumentWord argument_word(const ArgumentValue& argument) {
   throw InternalError("a parameter of no kind");
 }
 
+bool is_empty(const MappedTensor& tensor) {
+  return std::any_of(tensor.extents.begin(), tensor.extents.end(), [](std::uint64_t extent) { return extent == 0; });
+}
+
 runtime::TensorMap tensor_map(const MappedTensor& tensor) {
   return runtime::encode_tensor_map(
       {tensor.name, tensor.address, tensor.type == ScalarType::bf16, tensor.extents, tensor.strides, tensor.box});
+}
+
+/// A map has no empty tensors, and a kernel may copy a tile of one, all of whose elements are absent: one zero, and
+/// zeros outside.
+runtime::TensorMap map_of_zero(MappedTensor tensor, runtime::DevicePointer zero) {
+  tensor.address = zero;
+  std::fill(tensor.extents.begin(), tensor.extents.end(), 1);
+  std::fill(tensor.strides.begin(), tensor.strides.end(), 1);
+  return tensor_map(tensor);
 }
 
 class CudaCode : public DeviceCode {
@@ -84,15 +99,25 @@ class CudaCode : public DeviceCode {
     const std::shared_ptr<const runtime::Module> module = module_in(context);
     for (const KernelLaunch& launch : launches) {
       const cuda::Source::KernelInfo& kernel = kernels_[launch.kernel];
+      const runtime::KernelFunction& function = module->function(kernel.name);
+      runtime::LaunchShape shape{{launch.tiles, 1, 1}, {kernel.threads, 1, 1}, kernel.shared_bytes};
       // Lists, so that what is in them stays in its place.
       std::list<runtime::ArgumentWord> words;
       std::list<runtime::TensorMap> maps;
       std::vector<const void*> parameters;
-      for (const ArgumentValue& argument : launch.arguments)
-        parameters.push_back(argument.mapped ? maps.emplace_back(tensor_map(*argument.mapped)).bytes.data()
-                                             : words.emplace_back(argument_word(argument)).address());
-      const runtime::LaunchShape shape{{launch.tiles, 1, 1}, {kernel.threads, 1, 1}, kernel.shared_bytes};
-      runtime::launch(module->function(kernel.name), shape, order, std::span<const void* const>(parameters));
+      for (ArgumentValue argument : launch.arguments) {
+        if (argument.kind == tile::Parameter::Kind::counter) {
+          argument.word = counter_in(context, stream);
+          shape.grid.x = std::min(shape.grid.x, runtime::resident_blocks(function, shape, context));
+        }
+        if (const MappedTensor* mapped = argument.mapped.get())
+          parameters.push_back(
+              maps.emplace_back(is_empty(*mapped) ? map_of_zero(*mapped, zero_in(context)) : tensor_map(*mapped))
+                  .bytes.data());
+        else
+          parameters.push_back(words.emplace_back(argument_word(argument)).address());
+      }
+      runtime::launch(function, shape, order, std::span<const void* const>(parameters));
     }
   }
 
@@ -122,6 +147,27 @@ class CudaCode : public DeviceCode {
     return module;
   }
 
+  /// Where an element 0 lies in device memory, as long as this lives.
+  runtime::DevicePointer zero_in(const runtime::Context& context) const {
+    const std::lock_guard lock(mutex_);
+    return zeros(zeros_[context.id()], context);
+  }
+
+  /// The counter of persistent kernels in a stream: each leaves it at 0 for the next.
+  runtime::DevicePointer counter_in(const runtime::Context& context, void* stream) const {
+    const std::lock_guard lock(mutex_);
+    return zeros(counters_[{context.id(), stream}], context);
+  }
+
+  static runtime::DevicePointer zeros(std::optional<runtime::DeviceBuffer>& buffer, const runtime::Context& context) {
+    if (buffer) return buffer->pointer();
+    const runtime::Stream stream = runtime::Stream::create(context);
+    buffer.emplace(context, kScratchAlignment);
+    buffer->fill(std::byte{0}, stream);
+    stream.synchronize();
+    return buffer->pointer();
+  }
+
   std::shared_ptr<Scratch> scratch_of(const runtime::Context& context, void* stream) const {
     const std::lock_guard lock(mutex_);
     std::shared_ptr<Scratch>& scratch = scratch_[{context.id(), stream}];
@@ -137,6 +183,8 @@ class CudaCode : public DeviceCode {
   mutable std::optional<runtime::Context> primary_;
   mutable std::map<std::uint64_t, std::shared_ptr<const runtime::Module>> modules_;
   mutable std::map<std::pair<std::uint64_t, void*>, std::shared_ptr<Scratch>> scratch_;
+  mutable std::map<std::uint64_t, std::optional<runtime::DeviceBuffer>> zeros_;
+  mutable std::map<std::pair<std::uint64_t, void*>, std::optional<runtime::DeviceBuffer>> counters_;
 };
 
 }  // namespace

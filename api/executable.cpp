@@ -214,6 +214,8 @@ ArgumentValue argument_of(const tile::Parameter& parameter, const Bindings& boun
       return {parameter.kind, word_of(bound.scalars.at(parameter.name))};
     case Kind::tensor_map:
       return {parameter.kind, 0, mapped_tensor(parameter, bound.tensors.at(parameter.name))};
+    case Kind::counter:
+      return {parameter.kind};  // the device's
   }
   throw InternalError("a parameter of no kind");
 }

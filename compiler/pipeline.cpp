@@ -5,9 +5,12 @@
 #include "compiler/passes/close_shares.h"
 #include "compiler/passes/fold_exponents.h"
 #include "compiler/passes/fold_units.h"
+#include "compiler/passes/forward_maps.h"
 #include "compiler/passes/hoist_row_invariants.h"
 #include "compiler/passes/infer_layouts.h"
 #include "compiler/passes/insert_barriers.h"
+#include "compiler/passes/join_loops.h"
+#include "compiler/passes/order_tiles.h"
 #include "compiler/passes/overlap.h"
 #include "compiler/passes/peel_first.h"
 #include "compiler/passes/plan_memory.h"
@@ -29,14 +32,17 @@ constexpr std::array kPasses{
     Pass{"peel_first", peel_first, "the first tile of what is overlapped is computed by itself"},
     Pass{"fold_units", fold_units, "a loop that runs once merges with no unit"},
     Pass{"relax_rescale", relax_rescale, "no advance is left: new references and moves are maps"},
+    Pass{"forward_maps", forward_maps, "no map makes a tile for one other map alone"},
     Pass{"fold_exponents", fold_exponents,
          "on tensor cores a weight is one multiply-add and one power of two an element"},
     Pass{"hoist_row_invariants", hoist_row_invariants, "no map over a tile computes what is constant in a row"},
     Pass{"overlap", overlap, "a delayed product runs behind the product of the next tile"},
+    Pass{"order_tiles", order_tiles, "tiles of persistent blocks have an order"},
     Pass{"stage_tiles", stage_tiles, "every operand of a product lives in shared memory or registers"},
     Pass{"specialize_roles", specialize_roles, "with producers, each statement is of one role"},
     Pass{"insert_barriers", insert_barriers, "no thread reads what another has not finished"},
     Pass{"close_shares", close_shares, "no share of a lane is read as a whole"},
+    Pass{"join_loops", join_loops, "on FMA units the loops over an axis are one again"},
     Pass{"infer_layouts", infer_layouts, "every tile has a layout, every product a family"},
     Pass{"plan_memory", plan_memory, "no decision is left"},
 };

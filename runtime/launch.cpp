@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "compiler/support/diagnostic.h"
@@ -43,6 +44,17 @@ void check_launch_shape(const LaunchShape& shape, const DeviceFacts& device, std
                     device.shared_bytes_per_block_optin));
   }
   problems.throw_if_any();
+}
+
+std::int64_t resident_blocks(const KernelFunction& function, const LaunchShape& shape, const Context& context) {
+  const ScopedCurrent scope(context);
+  allow_shared_bytes(function, static_cast<unsigned>(shape.shared_bytes));
+  const std::int64_t threads = shape.block.x * shape.block.y * shape.block.z;
+  int blocks = 0;
+  driver().check(driver().api().occupancy_max_active_blocks(&blocks, function.handle(), static_cast<int>(threads),
+                                                            static_cast<std::size_t>(shape.shared_bytes)),
+                 "ask how many blocks of ", function.name(), " a multiprocessor holds");
+  return std::max<std::int64_t>(1, std::int64_t{blocks} * context.device().multiprocessors);
 }
 
 void launch(const KernelFunction& function, const LaunchShape& shape, const Stream& stream,

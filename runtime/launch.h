@@ -52,6 +52,9 @@ class ArgumentWord {
 void check_launch_shape(const LaunchShape& shape, const DeviceFacts& device, std::string_view kernel,
                         int static_shared_bytes);
 
+/// Blocks of a kernel that the context's device runs at once; at least 1. The shape's grid is of no matter.
+std::int64_t resident_blocks(const KernelFunction& function, const LaunchShape& shape, const Context& context);
+
 /// Puts a kernel into the stream and doesn't wait. The words are the kernel's parameters in order; they may die when
 /// this returns. A grid with an extent of 0 has no blocks: nothing is launched. Throws UserError as check_launch_shape.
 void launch(const KernelFunction& function, const LaunchShape& shape, const Stream& stream,

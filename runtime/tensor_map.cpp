@@ -45,15 +45,14 @@ TensorMap encode_tensor_map(const TiledTensor& tensor) {
     const std::int64_t bytes = tensor.extents[dim] > 1 ? tensor.strides[dim] * kBytes : kAlignment;
     strides.push_back(static_cast<std::uint64_t>(bytes));
   }
-  std::vector<std::uint64_t> extents = tensor.extents;
-  for (std::uint64_t& extent : extents) extent = extent == 0 ? 1 : extent;  // nothing of it is read
   const std::vector<std::uint32_t> steps(tensor.extents.size(), 1);
   TensorMap map;
-  driver().check(api.tensor_map_encode_tiled(
-                     map.bytes.data(), tensor.bfloat ? kBfloat16 : kFloat16, static_cast<std::uint32_t>(extents.size()),
-                     reinterpret_cast<void*>(tensor.address), extents.data(), strides.data(), tensor.box.data(),
-                     steps.data(), kNoInterleave, kSwizzle128, kPromoteL2To256, kZeros),
-                 "describe ", tensor.name, " for TMA");
+  driver().check(
+      api.tensor_map_encode_tiled(map.bytes.data(), tensor.bfloat ? kBfloat16 : kFloat16,
+                                  static_cast<std::uint32_t>(tensor.extents.size()),
+                                  reinterpret_cast<void*>(tensor.address), tensor.extents.data(), strides.data(),
+                                  tensor.box.data(), steps.data(), kNoInterleave, kSwizzle128, kPromoteL2To256, kZeros),
+      "describe ", tensor.name, " for TMA");
   return map;
 }
 

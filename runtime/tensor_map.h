@@ -10,12 +10,12 @@ namespace astatide::runtime {
 
 /// A tensor of 16-bit elements as TMA copies boxes of it: dimensions innermost first, strides of all but the first.
 struct TiledTensor {
-  std::string name;           // for messages
-  std::uint64_t address = 0;  // of the first element, in device memory
-  bool bfloat = false;        // else f16
-  std::vector<std::uint64_t> extents;
-  std::vector<std::int64_t> strides;  // in elements; the first is that of the innermost dimension
-  std::vector<std::uint32_t> box;     // the innermost one is 64 elements, 128 bytes
+  std::string name;                    // for messages
+  std::uint64_t address = 0;           // of the first element, in device memory
+  bool bfloat = false;                 // else f16
+  std::vector<std::uint64_t> extents;  // 1 or more
+  std::vector<std::int64_t> strides;   // in elements; the first is that of the innermost dimension
+  std::vector<std::uint32_t> box;      // the innermost one is 64 elements, 128 bytes
 };
 
 /// The driver's 128 bytes, as a kernel's parameter holds them.

@@ -137,7 +137,8 @@ void KernelEmitter::bind_arguments(Value* args, const std::vector<tile::Paramete
                                     builder_.CreateLoad(builder_.getInt64Ty(), place, parameter.name)};
         break;
       case Kind::tensor_map:
-        throw InternalError("tensor maps are of GPUs");
+      case Kind::counter:
+        throw InternalError("parameter " + parameter.name + " is one of GPUs");
       case Kind::scalar:
         names_[parameter.name] = {Element::Kind::real,
                                   builder_.CreateLoad(builder_.getFloatTy(), place, parameter.name)};

@@ -7,6 +7,7 @@
 
 #include "compiler/cuda/kernel_emitter.h"
 #include "compiler/cuda/type_text.h"
+#include "compiler/cuda/view_text.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/match.h"
 
@@ -17,26 +18,6 @@ using tile::Mem;
 using tile::View;
 
 constexpr int kMaxUnroll = 4;
-
-/// A multiple of `vector` for every value of its variables, as far as its form shows.
-bool is_multiple(const Expr& e, int vector) {
-  if (const auto* n = e.as<Integer>()) return n->value % vector == 0;
-  const auto* c = e.as<Call>();
-  if (!c) return false;
-  if (c->op == Op::mul) return is_multiple(c->args[0], vector) || is_multiple(c->args[1], vector);
-  if (c->op == Op::add || c->op == Op::sub) return is_multiple(c->args[0], vector) && is_multiple(c->args[1], vector);
-  return false;
-}
-
-std::string converted(const std::string& value, ScalarType to) {
-  return to == ScalarType::f32 ? value : fmt::format("from_float<{}>({})", type_text(to), value);
-}
-
-const tile::Coordinate* find_coordinate(const View& view, const std::string& axis) {
-  for (const tile::Coordinate& coordinate : view.at)
-    if (coordinate.axis == axis) return &coordinate;
-  return nullptr;
-}
 
 }  // namespace
 
@@ -151,60 +132,6 @@ void KernelEmitter::emit_load(const View& view, const Mem& dst) {
   if (!limits.empty()) value = fmt::format("{} ? {} : {}", limits, value, float_literal(view.absent));
   out_.line(fmt::format("{} = {};", access(dst, at, true), converted(value, dst.type)));
   close_element();
-}
-
-void KernelEmitter::emit_store(const View& view, const Mem& src) {
-  const tile::ThreadGrid grid = grid_for({&src});
-  const ScalarType type = program_.find_tensor(view.tensor)->type;
-  const Fragment fragment = fragment_of(src, grid);
-  const bool rows_only = src.dims.size() == 1;
-  const auto guarded = [&](const std::string& limits, const std::string& statement) {
-    out_.line(limits.empty() ? statement : fmt::format("if ({}) {}", limits, statement));
-  };
-  const auto element_by_element = [&] {
-    const Element at = open_element(src, grid, true);
-    std::string limits = declare_coordinates(view.at, src, at);
-    // Every thread of a row holds the row's number; one stores it.
-    if (rows_only && grid.columns > 1)
-      limits = fmt::format("{} == 0{}{}", column_, limits.empty() ? "" : " && ", limits);
-    const std::string value =
-        src.type == ScalarType::f32 ? access(src, at, false) : "to_float(" + access(src, at, false) + ")";
-    guarded(limits, fmt::format("*({}) = {};", address(view.tensor, index_texts(view)), converted(value, type)));
-    close_element();
-  };
-
-  const auto dim = rows_only ? std::nullopt : contiguous_dim(view, src.dims[1].axis);
-  const tile::Coordinate* along = rows_only ? nullptr : find_coordinate(view, src.dims[1].axis);
-  const int vector = fragment.columns.vector;
-  const bool vectors = dim && along && (vector == 2 || vector == 4) && src.dims[1].extent % vector == 0 &&
-                       is_multiple(along->origin, vector) && src.space == Space::register_file &&
-                       src.type == ScalarType::f32 && is_floating(type) && type != ScalarType::f64;
-  if (!vectors) return element_by_element();
-
-  std::string flag = vector_flag(view.tensor, *dim, vector);
-  if (along->limit && !always_within(*along, src))
-    flag += fmt::format(" && {} + {} <= {}", integer_text(along->origin, scope()), src.dims[1].extent,
-                        integer_text(*along->limit, scope()));
-  out_.open("if (" + flag + ")");
-  out_.open_unrolled(held_row_, fragment.rows.count());
-  out_.line("#pragma unroll");
-  out_.open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2})", held_column_, fragment.columns.count(), vector));
-  const Element at{fragment.rows.offset(held_row_, row_), fragment.columns.offset(held_column_, column_), held_row_,
-                   held_column_};
-  std::string limits = declare_coordinates(view.at, src, at);
-  const std::string inside_tile = inside(src, grid, at);
-  if (!inside_tile.empty()) limits += (limits.empty() ? "" : " && ") + inside_tile;
-  const std::string first = fmt::format("{} * {} + {}", held_row_, fragment.columns.count(), held_column_);
-  std::string values;
-  for (int n = 0; n < vector; ++n) values += fmt::format("{}{}[{} + {}]", n > 0 ? ", " : "", src.name, first, n);
-  guarded(limits,
-          fmt::format("store{0}({1}, make_float{0}({2}));", vector, address(view.tensor, index_texts(view)), values));
-  out_.close();
-  out_.close();
-  out_.close();
-  out_.open("else");
-  element_by_element();
-  out_.close();
 }
 
 }  // namespace astatide::cuda

@@ -14,7 +14,7 @@ using tile::Parameter;
 KernelEmitter::KernelEmitter(const tile::Program& program, const tile::Kernel& kernel)
     : program_(program), kernel_(kernel) {
   for (const Parameter& p : parameters_of(program, kernel)) {
-    taken_.insert(p.name);
+    if (p.kind != Parameter::Kind::counter) taken_.insert(p.name);
     if (p.kind == Parameter::Kind::extent) integers_.insert(p.name), non_negative_.insert(p.name);
   }
   for (const tile::TileAxis& axis : kernel.tiles) {
@@ -33,7 +33,10 @@ KernelEmitter::KernelEmitter(const tile::Program& program, const tile::Kernel& k
     if (const auto* loop = std::get_if<tile::For>(&stmt.node)) taken_.insert(loop->var);
     if (const auto* let = std::get_if<tile::Let>(&stmt.node)) taken_.insert(let->name);
     if (const auto* mma = std::get_if<tile::Mma>(&stmt.node)) has_wgmma_ = has_wgmma_ || mma->by == tile::Family::wgmma;
-    if (const auto* vote = std::get_if<tile::Vote>(&stmt.node)) taken_.insert(vote->flag);
+    if (const auto* vote = std::get_if<tile::Vote>(&stmt.node)) {
+      taken_.insert(vote->flag);
+      flags_.insert(vote->flag);
+    }
     if (const auto* map = std::get_if<tile::Map>(&stmt.node)) take(map->at);
     if (const auto* copy = std::get_if<tile::Copy>(&stmt.node))
       for (const tile::CopyOperand* operand : {&copy->dst, &copy->src})
@@ -49,7 +52,11 @@ KernelEmitter::KernelEmitter(const tile::Program& program, const tile::Kernel& k
   for (const Mem& mem : kernel.mems)
     if (mem.ring > 1 || has_roles())
       for (const char* state : {"_read", "_write", "_read_phase", "_write_phase"}) claim(mem.name + state);
+  if (has_wgmma_) claim("warpgroup");
   if (has_roles()) claim("barriers");
+  if (kernel_.persistent)
+    for (const char* name : {"tile_counter", "tiles", "tile", "next_tile", "next_tiles", "tile_slot", "tile_phase"})
+      claim(name);
   for (const Parameter& p : parameters_of(program, kernel))
     if (p.kind == Parameter::Kind::tensor_map) claim(p.name + "_map");
 }
@@ -86,30 +93,35 @@ std::string KernelEmitter::signature() const {
       case Parameter::Kind::scalar:
         text += "float " + p.name;
         break;
+      case Parameter::Kind::counter:
+        text += "unsigned* " + claimed(p.name);
+        break;
     }
   }
   return fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 1) {}({})", kernel_.block_threads(),
                      function_name(kernel_), text);
 }
 
-void KernelEmitter::emit_tile_axes(SourceText& out) const {
+void KernelEmitter::emit_thread(SourceText& out) const {
   out.line(fmt::format("const int {} = threadIdx.x;", thread_));
-  out.line(fmt::format("const int {} = {} / {}, {} = {} % {};", row_, thread_, kernel_.thread_columns, column_, thread_,
+  // Of the unsigned number, so that a shift and a mask give them: cheap enough to be computed again rather than kept.
+  out.line(fmt::format("const int {0} = threadIdx.x / {2}, {1} = threadIdx.x % {2};", row_, column_,
                        kernel_.thread_columns));
+}
+
+void KernelEmitter::emit_tile_axes(SourceText& out, const std::string& number) const {
   if (kernel_.tiles.empty()) return;
   const std::string block = fresh("block");
   const bool single = kernel_.tiles.size() == 1;
-  out.line(fmt::format("{}int {} = blockIdx.x;  // one output tile", single ? "const " : "", block));
+  out.line(fmt::format("{}int {} = {};  // one output tile", single ? "const " : "", block, number));
   for (std::size_t i = 0; i < kernel_.tiles.size(); ++i) {
     const tile::TileAxis& axis = kernel_.tiles[i];
-    if (i + 1 == kernel_.tiles.size()) {
-      out.line(fmt::format("const int {} = {};", axis.var, block));
-      break;
-    }
     const Text count = text_of(axis.count, scope());
     const std::string divisor = count.precedence < 100 ? "(" + count.text + ")" : count.text;
-    out.line(fmt::format("const int {} = {} % {};", axis.var, block, divisor));
-    out.line(fmt::format("{} /= {};", block, divisor));
+    const bool last = i + 1 == kernel_.tiles.size();
+    out.line(fmt::format("const int {} = {}{}{};", axis.var, axis.descending ? divisor + " - 1 - " : "", block,
+                         last ? "" : " % " + divisor));
+    if (!last) out.line(fmt::format("{} /= {};", block, divisor));
   }
 }
 
@@ -139,6 +151,16 @@ void KernelEmitter::emit_shared(SourceText& out) const {
   if (has_roles())
     out.line(fmt::format("unsigned long long* const {} = reinterpret_cast<unsigned long long*>({} + {});",
                          claimed("barriers"), pool, kernel_.barriers));
+  if (kernel_.persistent) {
+    out.line(fmt::format("int* const {} = reinterpret_cast<int*>({} + {});", claimed("next_tiles"), claimed("barriers"),
+                         ring_barriers() + 2 * tile::kTileSlots));
+    std::string product;
+    for (const tile::TileAxis& axis : kernel_.tiles) {
+      const Text count = text_of(axis.count, scope());
+      product += (product.empty() ? "" : " * ") + (count.precedence < 100 ? "(" + count.text + ")" : count.text);
+    }
+    out.line(fmt::format("const int {} = {};", claimed("tiles"), product));
+  }
 }
 
 void KernelEmitter::emit_registers(SourceText& out) const {
@@ -155,14 +177,25 @@ void KernelEmitter::emit_registers(SourceText& out) const {
                          pairs ? registers / 2 : registers, describe(mem),
                          pairs ? fmt::format(", pairs of {}", name_of(mem.type)) : "", grid.rows, grid.columns));
   }
+  if (has_wgmma_)
+    // Through a shuffle the compiler sees that the number is the same for all lanes.
+    out.line(fmt::format("const int {} = __shfl_sync(0xffffffffu, {} / 128, 0);", claimed("warpgroup"), thread_));
+  for (const std::string& flag : flags_) out.line(fmt::format("bool {} = false;  // of a warp", flag));
 }
 
 std::string KernelEmitter::emit() {
   out_.indent = 1;
-  emit_block(kernel_.body);
+  if (kernel_.persistent)
+    // Each role walks over the tiles by itself, and evaluates there what stands in front of both.
+    for (const tile::Stmt& stmt : kernel_.body) {
+      if (std::holds_alternative<tile::Role>(stmt.node)) emit_statement(stmt);
+    }
+  else
+    emit_block(kernel_.body);
   SourceText head;
   head.open(signature());
-  emit_tile_axes(head);
+  emit_thread(head);
+  if (!kernel_.persistent) emit_tile_axes(head, "blockIdx.x");
   emit_shared(head);
   if (has_roles())
     emit_barriers(head);

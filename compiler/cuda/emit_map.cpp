@@ -58,8 +58,7 @@ void KernelEmitter::emit(const tile::Vote& vote) {
   const Element at = open_element(*tile, grid_for({tile}), true);
   out_.line(fmt::format("{} = {} || ({});", any, any, condition_text(vote.condition, scope(&at))));
   close_element();
-  out_.line(fmt::format("const bool {} = __any_sync(0xffffffffu, {});", vote.flag, any));
-  flags_.insert(vote.flag);
+  out_.line(fmt::format("{} = __any_sync(0xffffffffu, {});", vote.flag, any));
 }
 
 }  // namespace astatide::cuda

@@ -53,8 +53,13 @@ void KernelEmitter::emit_mma_sync(const tile::Mma& mma) {
     out_.line(fmt::format("{}[{}] = 0.0f;", dst.name, held_row_));
     out_.close();
   }
-  out_.open_unrolled(k, steps);
   const bool in_registers = lhs.space == Space::register_file;
+  if (mma.unroll > 0 && !in_registers) {
+    out_.line(fmt::format("#pragma unroll {}", mma.unroll));
+    out_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", k, steps));
+  } else {
+    out_.open_unrolled(k, steps);
+  }
   if (!in_registers) {
     out_.line(fmt::format("unsigned {}[{}][4];", a, blocks));
     out_.open_unrolled(m, blocks);

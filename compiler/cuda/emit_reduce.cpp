@@ -6,6 +6,8 @@
 namespace astatide::cuda {
 namespace {
 
+constexpr int kChains = 4, kLongRow = 16;
+
 std::string combined(Reduction op, const std::string& a, const std::string& b) {
   switch (op) {
     case Reduction::sum:
@@ -35,16 +37,27 @@ void KernelEmitter::emit(const tile::RowReduce& reduce) {
              held_column_};
   const std::string share = fresh("share");
   const Element row{at.row, "", at.held_row, ""};
-  out_.line(fmt::format("float {} = {};", share,
-                        reduce.accumulate ? access(dst, row, false) : float_literal(unit_of(reduce.op))));
+  const std::string start = reduce.accumulate ? access(dst, row, false) : float_literal(unit_of(reduce.op));
+  const std::string unit = float_literal(unit_of(reduce.op));
+  // One after the other, operations wait for each other: long rows are reduced in chains side by side.
+  const bool chains = fragment.columns.count() >= kLongRow && fragment.columns.count() % kChains == 0;
+  if (chains)
+    out_.line(fmt::format("float {0}[{1}] = {{{2}, {3}, {3}, {3}}};", share, kChains, start, unit));
+  else
+    out_.line(fmt::format("float {} = {};", share, start));
+  const std::string part_of_share = chains ? fmt::format("{}[{} % {}]", share, held_column_, kChains) : share;
   // Rows beyond the tile are nobody's, but a shared tile must not be read there.
   std::string guard = src.space == Space::shared || !fragment.columns.exact() ? inside(src, grid, at) : "";
   const std::string in_part = open_columns(fragment.columns, at.column, reduce.columns);
   if (!in_part.empty()) guard = in_part + (guard.empty() ? "" : " && " + guard);
-  out_.line(fmt::format("{}{} = {};", guard.empty() ? "" : "if (" + guard + ") ", share,
-                        combined(reduce.op, share, access(src, at, false))));
+  out_.line(fmt::format("{}{} = {};", guard.empty() ? "" : "if (" + guard + ") ", part_of_share,
+                        combined(reduce.op, part_of_share, access(src, at, false))));
   out_.close();
-  out_.line(fmt::format("{} = {};", access(dst, row, true), share));
+  const auto pair = [&](int n) {
+    return combined(reduce.op, fmt::format("{}[{}]", share, n), fmt::format("{}[{}]", share, n + 1));
+  };
+  const std::string whole = chains ? combined(reduce.op, "(" + pair(0) + ")", "(" + pair(2) + ")") : share;
+  out_.line(fmt::format("{} = {};", access(dst, row, true), whole));
   out_.close();
 }
 

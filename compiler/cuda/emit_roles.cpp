@@ -13,30 +13,77 @@ namespace astatide::cuda {
 
 using tile::Mem;
 
+std::string KernelEmitter::barrier_text(int first, const std::string& slot) const {
+  return slot.empty() ? fmt::format("{} + {}", claimed("barriers"), first)
+                      : fmt::format("{} + {} + {}", claimed("barriers"), first, slot);
+}
+
 std::string KernelEmitter::barrier(const Mem& ring, bool full, const std::string& slot) const {
   int first = 0;
   for (const Mem& mem : kernel_.mems) {
     if (&mem == &ring) break;
     if (mem.space == Space::shared) first += 2 * mem.ring;
   }
-  const int at = first + (full ? 0 : ring.ring);
-  return slot.empty() ? fmt::format("{} + {}", claimed("barriers"), at)
-                      : fmt::format("{} + {} + {}", claimed("barriers"), at, slot);
+  return barrier_text(first + (full ? 0 : ring.ring), slot);
+}
+
+int KernelEmitter::ring_barriers() const {
+  int count = 0;
+  for (const Mem& mem : kernel_.mems)
+    if (mem.space == Space::shared) count += 2 * mem.ring;
+  return count;
+}
+
+std::string KernelEmitter::tile_barrier(bool full, const std::string& slot) const {
+  return barrier_text(ring_barriers() + (full ? 0 : tile::kTileSlots), slot);
 }
 
 void KernelEmitter::emit_barriers(SourceText& out) const {
   const std::string slot = fresh("slot");
-  out.open(fmt::format("if ({} == 0)", thread_));
-  for (const Mem& mem : kernel_.mems) {
-    if (mem.space != Space::shared) continue;
-    out.open_unrolled(slot, mem.ring);
-    out.line(fmt::format("barrier_init({}, 1);  // {} is full", barrier(mem, true, slot), mem.name));
-    out.line(fmt::format("barrier_init({}, {});  // is free", barrier(mem, false, slot), kernel_.threads() / 32));
+  const auto init = [&](int slots, const std::string& full, const std::string& free, const std::string& name) {
+    out.open_unrolled(slot, slots);
+    out.line(fmt::format("barrier_init({}, 1);  // {} is full", full, name));
+    out.line(fmt::format("barrier_init({}, {});  // is free", free, kernel_.threads() / 32));
     out.close();
-  }
+  };
+  out.open(fmt::format("if ({} == 0)", thread_));
+  for (const Mem& mem : kernel_.mems)
+    if (mem.space == Space::shared) init(mem.ring, barrier(mem, true, slot), barrier(mem, false, slot), mem.name);
+  if (kernel_.persistent)
+    init(tile::kTileSlots, tile_barrier(true, slot), tile_barrier(false, slot), claimed("next_tiles"));
   out.line("barrier_init_fence();");
   out.close();
   out.line("__syncthreads();");
+}
+
+// A persistent block begins with the tile of its own number. The producer draws the next one while it copies for this
+// one, and passes it on through a ring of its own.
+
+void KernelEmitter::open_tiles(bool producer) {
+  out_.line(fmt::format("int {} = 0, {} = {};", claimed("tile_slot"), claimed("tile_phase"), producer ? 1 : 0));
+  out_.open(fmt::format("for (int {0} = blockIdx.x; {0} < {1};)", claimed("tile"), claimed("tiles")));
+  if (producer) out_.line(fmt::format("const int {} = draw_tile({});", claimed("next_tile"), claimed("tile_counter")));
+  emit_tile_axes(out_, claimed("tile"));
+  for (const tile::Stmt& stmt : kernel_.body)
+    if (!std::holds_alternative<tile::Role>(stmt.node)) emit_statement(stmt);
+}
+
+void KernelEmitter::close_tiles(bool producer) {
+  const std::string slot = claimed("tile_slot"), phase = claimed("tile_phase");
+  const std::string place = fmt::format("{}[{}]", claimed("next_tiles"), slot);
+  out_.line(fmt::format("barrier_wait({}, {});", tile_barrier(!producer, slot), phase));
+  if (producer) {
+    out_.line(fmt::format("{} = {};", place, claimed("next_tile")));
+    out_.line(fmt::format("barrier_arrive({});", tile_barrier(true, slot)));
+    out_.line(fmt::format("{} = {};", claimed("tile"), claimed("next_tile")));
+  } else {
+    // Through a shuffle the compiler sees that the number is the same for all lanes.
+    out_.line(fmt::format("{} = __shfl_sync(0xffffffffu, {}, 0);", claimed("tile"), place));
+    out_.line(fmt::format("if ({} % 32 == 0) barrier_arrive({});", thread_, tile_barrier(false, slot)));
+  }
+  out_.line(fmt::format("if (++{0} == {1}) {0} = 0, {2} ^= 1;", slot, tile::kTileSlots, phase));
+  out_.close();
+  if (producer) out_.line(fmt::format("leave_tiles({});", claimed("tile_counter")));
 }
 
 void KernelEmitter::next_slot(const Mem& ring, bool write) {
@@ -63,7 +110,9 @@ void KernelEmitter::emit(const tile::Role& role) {
     emit_registers(storage);
     out_.append(storage);
   }
+  if (kernel_.persistent) open_tiles(producer);
   emit_block(role.body);
+  if (kernel_.persistent) close_tiles(producer);
   if (producer) out_.close();
   out_.close();
 }

@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "compiler/cuda/kernel_emitter.h"
+#include "compiler/support/contains.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/match.h"
 
@@ -37,7 +40,10 @@ void KernelEmitter::emit(const tile::For& loop) {
   if (!loop.note.empty()) out_.line("// " + loop.note);
   if (loop.kind == tile::For::Kind::once) {
     out_.open("");
-    out_.line(fmt::format("const int {} = {};", loop.var, begin));
+    const bool used = std::any_of(loop.body.begin(), loop.body.end(), [&](const tile::Stmt& stmt) {
+      return contains(tile::effects_of(stmt).reads, loop.var);
+    });
+    if (used) out_.line(fmt::format("const int {} = {};", loop.var, begin));
   } else {
     if (loop.kind == tile::For::Kind::unrolled) out_.line("#pragma unroll");
     const std::string bound = end.find('?') == std::string::npos ? end : "(" + end + ")";

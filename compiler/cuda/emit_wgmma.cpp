@@ -1,7 +1,7 @@
 // Products of tiles by wgmma (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"): a warpgroup makes 64 rows
 // of the accumulator at a time, the right operand and, unless it is in registers, the left one are read from shared
-// memory through descriptors. Fragments are those of mma.sync, so the rest of a kernel is the same. Accumulators in
-// flight are not to be touched: they pass through an empty volatile asm behind the wait, which keeps their uses there.
+// memory through descriptors. Fragments are those of mma.sync, so the rest of a kernel is the same. Registers in flight
+// are not to be touched: they pass through an empty volatile asm behind the wait, which keeps their uses there.
 
 #include <fmt/format.h>
 
@@ -12,9 +12,9 @@
 namespace astatide::cuda {
 namespace {
 
-constexpr int kPanel = 64;        // columns of 16 bits
 constexpr int kPanelBytes = 128;  // of a row
 constexpr int kRowGroupBytes = 8 * kPanelBytes;
+constexpr int kChunkBytes = 16;  // what a descriptor counts in
 
 /// Text of the function that issues one instruction m64nNk16; `d` is in the order of the accumulator's fragment: the
 /// columns of row g, then those of row g + 8.
@@ -46,11 +46,18 @@ std::string function_text(const std::string& name, int n, const std::string& typ
 
 }  // namespace
 
-void KernelEmitter::await_wgmma(int open, const tile::Mem& accumulator) {
+void KernelEmitter::await_wgmma(int open, const tile::Mma& mma) {
   out_.line(fmt::format("wgmma_wait<{}>();", open));
-  out_.open_unrolled(held_row_, fragment_of(accumulator, grid_of(accumulator)).registers());
-  out_.line(fmt::format("pin({}[{}]);", accumulator.name, held_row_));
-  out_.close();
+  const auto pin = [&](const tile::Mem& tile) {
+    const int registers = fragment_of(tile, grid_of(tile)).registers() * size_in_bytes(tile.type) / 4;
+    out_.open_unrolled(held_row_, registers);
+    out_.line(fmt::format("pin({}[{}]);", tile.name, held_row_));
+    out_.close();
+  };
+  pin(mem(mma.dst));
+  // What is read from registers is read until then; a product that was waited for at once leaves no time to reuse them.
+  const tile::Mem& lhs = mem(operand_tile(mma.lhs));
+  if (!mma.token.empty() && lhs.space == Space::register_file) pin(lhs);
 }
 
 void KernelEmitter::emit_wgmma(const tile::Mma& mma) {
@@ -73,16 +80,20 @@ void KernelEmitter::emit_wgmma(const tile::Mma& mma) {
   out_.line(fmt::format("// {} {} {} * {}, {} = {}", dst.name, mma.accumulate ? "+=" : "=", lhs.name, rhs.name,
                         lhs.dims[1].axis, contracted));
   out_.open("");
-  const std::string left = fresh("lhs"), right = fresh("rhs"), group = fresh("warpgroup");
+  const std::string left = fresh("lhs"), right = fresh("rhs");
   const int rhs_rows = rhs.dims[0].extent, lhs_rows = lhs.dims[0].extent;
-  out_.line(fmt::format("const unsigned long long {} = matrix_descriptor({}, {}, {});", right, base(rhs, false),
-                        across ? rhs_rows * kPanelBytes : 16, kRowGroupBytes));
-  if (!in_registers) {
-    // Through a shuffle the compiler sees that the number is the same for all lanes.
-    out_.line(fmt::format("const int {} = __shfl_sync(0xffffffffu, {} / 128, 0);", group, thread_));
-    out_.line(fmt::format("const unsigned long long {} = matrix_descriptor({} + {} * {}, 16, {});", left,
-                          base(lhs, false), group, 64 * kPanel, kRowGroupBytes));
-  }
+  // Of a ring's first slot, which the compiler takes out of loops; the slot is one addition.
+  const auto descriptor = [&](const tile::Mem& tile, int leading) {
+    std::string text = fmt::format("matrix_descriptor({}, {}, {})", tile.name, leading, kRowGroupBytes);
+    if (tile.ring > 1)
+      text += fmt::format(" + {} * {}", claimed(tile.name + "_read"), tile.byte_count() / tile.ring / kChunkBytes);
+    return text;
+  };
+  out_.line(fmt::format("const unsigned long long {} = {};", right,
+                        descriptor(rhs, across ? rhs_rows * kPanelBytes : kChunkBytes)));
+  if (!in_registers)
+    out_.line(fmt::format("const unsigned long long {} = {} + {} * {};", left, descriptor(lhs, kChunkBytes),
+                          claimed("warpgroup"), 64 * kPanelBytes / kChunkBytes));
   out_.open_unrolled(held_row_, fragment.registers());
   out_.line(mma.accumulate ? fmt::format("pin({}[{}]);", dst.name, held_row_)
                            : fmt::format("{}[{}] = 0.0f;", dst.name, held_row_));
@@ -108,9 +119,9 @@ void KernelEmitter::emit_wgmma(const tile::Mma& mma) {
   out_.line("wgmma_commit();");
   ++wgmma_commits_;
   if (mma.token.empty())
-    await_wgmma(0, dst);
+    await_wgmma(0, mma);
   else
-    wgmma_of_[mma.token] = {wgmma_commits_, &dst};
+    wgmma_of_[mma.token] = {wgmma_commits_, &mma};
   out_.close();
 }
 

@@ -51,7 +51,9 @@ class KernelEmitter {
  private:
   // emit_kernel.cpp: signature, storage, the walk over output tiles
   std::string signature() const;
-  void emit_tile_axes(SourceText& out) const;
+  void emit_thread(SourceText& out) const;
+  /// Declares the tile axes' variables of the tile with this number.
+  void emit_tile_axes(SourceText& out, const std::string& number) const;
   void emit_shared(SourceText& out) const;
   void emit_registers(SourceText& out) const;
   std::string describe(const tile::Mem& mem) const;
@@ -68,6 +70,13 @@ class KernelEmitter {
   void emit(const tile::Map& map);
   void emit(const tile::Vote& vote);
 
+  // emit_store.cpp: to global memory
+  void emit_store(const tile::View& view, const tile::Mem& src);
+  void emit_store_elements(const tile::View& view, const tile::Mem& src);
+  /// Rows one after the other, `vector` columns a store.
+  void emit_store_rows(const tile::View& view, const tile::Mem& src, std::size_t dim, int vector);
+  void emit_store_quads(const tile::View& view, const tile::Mem& src, std::size_t dim);
+
   // emit_reduce.cpp
   void emit(const tile::RowReduce& reduce);
   void emit(const tile::AllReduce& reduce);
@@ -76,7 +85,6 @@ class KernelEmitter {
   void emit(const tile::Copy& copy);
   void emit_load_vectors(const tile::View& view, const tile::Mem& dst, int vector);
   void emit_load(const tile::View& view, const tile::Mem& dst);
-  void emit_store(const tile::View& view, const tile::Mem& src);
   void emit_move(const tile::CopyOperand& dst, const tile::CopyOperand& src);
 
   // emit_fma.cpp
@@ -92,7 +100,7 @@ class KernelEmitter {
 
   // emit_wgmma.cpp
   void emit_wgmma(const tile::Mma& mma);
-  void await_wgmma(int open, const tile::Mem& accumulator);
+  void await_wgmma(int open, const tile::Mma& mma);
 
   // emit_stage.cpp: tiles of a tensor's own type, 16 bytes at a time
   void emit_stage(const tile::View& view, const tile::Mem& dst, bool asynchronous);
@@ -100,11 +108,17 @@ class KernelEmitter {
   // emit_roles.cpp: producers and consumers, and the rings between them
   void emit(const tile::Role& role);
   void emit(const tile::Reserve& reserve);
+  void open_tiles(bool producer);
+  void close_tiles(bool producer);
   void emit_tma(const tile::View& view, const tile::Mem& dst);
   void emit_barriers(SourceText& out) const;
   bool has_roles() const { return kernel_.producers > 0; }
   /// Address of a slot's barrier: full, or free.
   std::string barrier(const tile::Mem& ring, bool full, const std::string& slot) const;
+  /// The same of the slots that pass on the next tile of a persistent kernel.
+  std::string tile_barrier(bool full, const std::string& slot) const;
+  std::string barrier_text(int first, const std::string& slot) const;
+  int ring_barriers() const;
   void emit_role_acquire(const tile::Mem& ring);
   void emit_role_release(const tile::Mem& ring);
   void next_slot(const tile::Mem& ring, bool write);
@@ -142,6 +156,8 @@ class KernelEmitter {
   std::string stride(const std::string& tensor, std::size_t dim) const;
   /// Address of an element, given the texts of its indices.
   std::string address(const std::string& tensor, const std::vector<std::string>& indices) const;
+  /// The same without the part of one dimension.
+  std::string address_without(std::size_t dim, const tile::View& view) const;
   /// Declares the coordinates of `at` for an element and gives the condition that all limits hold, empty when there is
   /// none.
   std::string declare_coordinates(const std::vector<tile::Coordinate>& at, const tile::Mem& shape,
@@ -174,7 +190,7 @@ class KernelEmitter {
   std::map<std::string, std::string> functions_;
   bool has_wgmma_ = false;
   int wgmma_commits_ = 0;
-  std::map<std::string, std::pair<int, const tile::Mem*>> wgmma_of_;  // token to its group and accumulator
+  std::map<std::string, std::pair<int, const tile::Mma*>> wgmma_of_;  // token to its group and product
   int commits_ = 0;                       // groups of asynchronous copies started so far, in the order of the text
   std::map<std::string, int> commit_of_;  // token to its group
   std::string thread_, row_, column_;     // names of thread index and its coordinates

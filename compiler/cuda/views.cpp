@@ -42,11 +42,19 @@ std::string KernelEmitter::stride(const std::string& tensor, std::size_t dim) co
 std::string KernelEmitter::address(const std::string& tensor, const std::vector<std::string>& indices) const {
   std::string text = tensor;
   for (std::size_t dim = 0; dim < indices.size(); ++dim) {
+    if (indices[dim].empty()) continue;
     // An index may be 32 bits wide; its product with a stride is not.
     const bool atom = indices[dim].find(' ') == std::string::npos;
     text += fmt::format(" + {} * {}", atom ? indices[dim] : "(" + indices[dim] + ")", stride(tensor, dim));
   }
   return text;
+}
+
+std::string KernelEmitter::address_without(std::size_t dim, const tile::View& view) const {
+  std::vector<std::string> indices(view.indices.size());
+  for (std::size_t n = 0; n < indices.size(); ++n)
+    if (n != dim) indices[n] = integer_text(view.indices[n], scope());
+  return address(view.tensor, indices);
 }
 
 std::string KernelEmitter::declare_coordinates(const std::vector<tile::Coordinate>& at, const tile::Mem& shape,

@@ -10,15 +10,6 @@ using tile::Stmt;
 
 constexpr double kLog2e = 1.4426950408889634;
 
-bool on_tensor_cores(const Kernel& kernel) {
-  bool found = false;
-  tile::walk(kernel.body, [&](const Stmt& stmt) {
-    const auto* mma = std::get_if<tile::Mma>(&stmt.node);
-    found = found || (mma && (mma->by == tile::Family::mma_sync || mma->by == tile::Family::wgmma));
-  });
-  return found;
-}
-
 std::size_t most_axes(const Expr& e, const Kernel& kernel) {
   std::size_t most = 0;
   for (const std::string& name : free_variables(e))
@@ -32,6 +23,14 @@ bool reads_coordinates(const Expr& e, const tile::Map& map) {
                      [&](const tile::Coordinate& coordinate) { return names.contains(coordinate.axis); });
 }
 
+/// x * log2(e), with a factor of x that is a number of its own kept beside it.
+Expr in_powers_of_two(const Expr& x, const Kernel& kernel) {
+  const auto* c = x.as<Call>();
+  if (c && c->op == Op::mul && most_axes(c->args[1], kernel) == 0 && tensors_read(c->args[1]).empty())
+    return c->args[0] * (c->args[1] * Expr(kLog2e));
+  return x * Expr(kLog2e);
+}
+
 Expr folded(const Expr& e, const tile::Map& map, const Kernel& kernel) {
   if (!e.is_call(Op::exp)) return e;
   const Expr exponent = e.as<Call>()->args[0];
@@ -39,7 +38,7 @@ Expr folded(const Expr& e, const tile::Map& map, const Kernel& kernel) {
   const Expr &x = exponent.as<Call>()->args[0], &r = exponent.as<Call>()->args[1];
   const bool row = most_axes(r, kernel) == 1 && !reads_coordinates(r, map) && tensors_read(r).empty();
   if (most_axes(x, kernel) != 2 || !row) return e;
-  return call(Op::exp2, {x * Expr(kLog2e) - r * Expr(kLog2e)});
+  return call(Op::exp2, {in_powers_of_two(x, kernel) - r * Expr(kLog2e)});
 }
 
 }  // namespace
@@ -47,7 +46,7 @@ Expr folded(const Expr& e, const tile::Map& map, const Kernel& kernel) {
 tile::Program fold_exponents(const tile::Program& program, const Target&) {
   tile::Program out = program;
   for (Kernel& kernel : out.kernels) {
-    if (!on_tensor_cores(kernel)) continue;
+    if (!tile::on_tensor_cores(kernel.body)) continue;
     kernel.body = tile::transform_blocks(kernel.body, [&](tile::Block block) {
       for (Stmt& stmt : block)
         if (auto* map = std::get_if<tile::Map>(&stmt.node); map && kernel.find(map->dst)->dims.size() == 2)

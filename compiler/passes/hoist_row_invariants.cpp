@@ -33,7 +33,7 @@ class Hoister {
  private:
   /// The tile of rows that an expression can be held in: nullptr where it varies within a row, or reads no tile.
   const Mem* row_tile_of(const Expr& e, const Map& map) const {
-    if (!e.as<Call>() || !tensors_read(e).empty()) return nullptr;
+    if (!e.as<Call>()) return nullptr;
     const Mem* rows = nullptr;
     for (const std::string& name : free_variables(e)) {
       if (std::any_of(map.at.begin(), map.at.end(), [&](const auto& c) { return c.axis == name; })) return nullptr;

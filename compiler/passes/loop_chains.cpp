@@ -24,11 +24,6 @@ const For* loop_with_product(const Stmt& stmt, const tile::TileName& product) {
   return holds ? loop : nullptr;
 }
 
-bool adjoin(const For& before, const For& after) {
-  if (before.var != after.var || before.descending != after.descending) return false;
-  return before.descending ? after.end == before.begin : after.begin == before.end;
-}
-
 /// Calls f on the coordinates of every view, and on every map, of a statement and of the blocks inside it.
 template <class OnMap, class OnPlaces>
 Stmt rebuilt(const Stmt& stmt, OnMap on_map, OnPlaces on_places) {
@@ -74,6 +69,11 @@ bool only_masks(const Stmt& stmt) {
 }
 
 }  // namespace
+
+bool adjoin(const For& before, const For& after) {
+  if (before.var != after.var || before.descending != after.descending) return false;
+  return before.descending ? after.end == before.begin : after.begin == before.end;
+}
 
 std::vector<LoopChain> chains_with_product(const Block& block, const tile::TileName& product) {
   std::vector<LoopChain> out;

@@ -7,6 +7,9 @@
 
 namespace astatide {
 
+/// Whether the loop `after`, over the same variable, begins where the one in front of it ends.
+bool adjoin(const tile::For& before, const tile::For& after);
+
 /// Loops over one variable that follow each other in a block, each beginning where the one before it ends: they share
 /// out one range. Statements first .. last-1 of the block.
 struct LoopChain {

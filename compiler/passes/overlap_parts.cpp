@@ -14,26 +14,55 @@ namespace {
 using tile::Block;
 using tile::Mma;
 using tile::Stmt;
+using tile::TileName;
 
 /// Positions of the two products.
 struct Products {
   std::size_t ahead = 0, delayed = 0;
 };
 
-Products products_of(const tile::For& loop, const tile::Overlap& request) {
+Products products_of(const Block& body, const std::string& var, const tile::Overlap& request) {
   std::vector<std::size_t> all;
-  for (std::size_t n = 0; n < loop.body.size(); ++n)
-    if (std::get_if<Mma>(&loop.body[n].node)) all.push_back(n);
+  for (std::size_t n = 0; n < body.size(); ++n)
+    if (std::get_if<Mma>(&body[n].node)) all.push_back(n);
   if (all.size() != 2)
     refuse_overlap(request,
-                   fmt::format("the loop over {} holds {} product{}, and two are overlapped", loop.var, all.size(),
+                   fmt::format("the loop over {} holds {} product{}, and two are overlapped", var, all.size(),
                                all.size() == 1 ? "" : "s"),
                    {"leave overlap out"});
-  const auto is_ahead = [&](std::size_t n) { return std::get<Mma>(loop.body[n].node).dst == request.product; };
+  const auto is_ahead = [&](std::size_t n) { return std::get<Mma>(body[n].node).dst == request.product; };
   if (is_ahead(all[0]) == is_ahead(all[1]))
-    refuse_overlap(request, fmt::format("both products of the loop over {} are added to {}", loop.var, request.product),
+    refuse_overlap(request, fmt::format("both products of the loop over {} are added to {}", var, request.product),
                    {"leave overlap out"});
   return is_ahead(all[0]) ? Products{all[0], all[1]} : Products{all[1], all[0]};
+}
+
+/// What a branch on a flag does to the result of the delayed product, taken out of it where it may run behind the rest.
+Block taken_out(tile::If& branch, const TileName& result) {
+  Block taken, rest;
+  for (Stmt& stmt : branch.body) {
+    const bool changes_result = tile::effects_of(stmt).writes == std::vector{result};
+    const auto passes = [&](const Stmt& before) { return tile::conflict(before, stmt); };
+    if (!changes_result && std::any_of(taken.begin(), taken.end(), passes)) return {};
+    (changes_result ? taken : rest).push_back(stmt);
+  }
+  if (taken.empty() || rest.empty()) return {};
+  branch.body = std::move(rest);
+  return taken;
+}
+
+Block with_split_branches(Block body, const TileName& result) {
+  Block out;
+  for (Stmt& stmt : body) {
+    auto* branch = std::get_if<tile::If>(&stmt.node);
+    const bool on_flag = branch && branch->condition.as<Variable>();
+    Block taken = on_flag ? taken_out(*branch, result) : Block{};
+    tile::If late;
+    if (!taken.empty()) late = {branch->condition, branch->uniform, false, std::move(taken)};
+    out.push_back(std::move(stmt));
+    if (!late.body.empty()) out.push_back({std::move(late)});
+  }
+  return out;
 }
 
 }  // namespace
@@ -79,9 +108,9 @@ std::string describe_conflict(const Stmt& stmt, const std::string& when, const S
 
 IterationParts parts_of(const tile::For& loop, const tile::Overlap& request,
                         const std::optional<std::set<std::string>>& common) {
-  const Block& body = loop.body;
-  const Products products = products_of(loop, request);
-  const tile::TileName& result = std::get<Mma>(body[products.delayed].node).dst;
+  const TileName result = std::get<Mma>(loop.body[products_of(loop.body, loop.var, request).delayed].node).dst;
+  const Block body = with_split_branches(loop.body, result);
+  const Products products = products_of(body, loop.var, request);
   enum class Part { ahead, middle, delayed };
   std::vector<Part> part(body.size(), Part::middle);
 

@@ -88,10 +88,6 @@ class Relaxer {
 
   void run() {
     kernel_.body = tile::transform_blocks(kernel_.body, [this](const Block& block) { return relaxed(block); });
-    if (wants_trial_ && !tried_)
-      throw UserError("rescale: optimistic would have no effect: every tile of kernel " + kernel_.name +
-                          " tests a predicate or a limit",
-                      {"rescale: lazy"});
   }
 
  private:
@@ -101,7 +97,6 @@ class Relaxer {
     if (first == block.end()) return block;
     const auto& slack = std::get<Advance>(first->node).slack;
     if (slack && !slack->witnesses.empty()) {
-      wants_trial_ = true;
       if (std::count_if(block.begin(), block.end(), is_advance) == 1 && !has_absent_elements(block))
         return tried(block, static_cast<std::size_t>(first - block.begin()));
     }
@@ -144,12 +139,11 @@ class Relaxer {
   }
 
   Block tried(const Block& block, std::size_t at) {
-    tried_ = true;
     const auto& advance = std::get<Advance>(block[at].node);
     TriedBlock parts = try_references(kernel_, block, at);
-    const std::string flag = flag_of("broke", advance);
+    const std::string flag = flag_of("moved", advance);
     Block again = by_one_warp(std::move(parts.candidates));
-    append(again, moved(advance));
+    append(again, expanded(advance, kernel_));
     append(again, parts.sums);
     Block out = std::move(parts.before);
     append(out, std::move(parts.sums));
@@ -159,11 +153,13 @@ class Relaxer {
     return out;
   }
 
-  /// wgmma takes four warps; mma.sync has the same accumulator and is one warp's.
+  /// wgmma takes four warps; mma.sync has the same accumulator and is one warp's. What hardly ever runs is kept short.
   static Block by_one_warp(Block block) {
     for (Stmt& stmt : block)
-      if (auto* mma = std::get_if<tile::Mma>(&stmt.node); mma && mma->by == tile::Family::wgmma)
+      if (auto* mma = std::get_if<tile::Mma>(&stmt.node); mma && mma->by == tile::Family::wgmma) {
         mma->by = tile::Family::mma_sync;
+        mma->unroll = 1;
+      }
     return block;
   }
 
@@ -199,7 +195,6 @@ class Relaxer {
   Kernel& kernel_;
   FreshNames names_;
   std::map<std::string, std::string> flags_;
-  bool wants_trial_ = false, tried_ = false;
 };
 
 }  // namespace

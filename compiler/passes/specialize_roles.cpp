@@ -17,7 +17,7 @@ struct Registers {
 Registers registers_of(int consumers) {
   switch (consumers) {
     case 2:
-      return {24, 240};
+      return {40, 232};
     case 3:
       return {32, 160};
     default:

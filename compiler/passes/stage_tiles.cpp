@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "compiler/passes/loop_chains.h"
 #include "compiler/support/diagnostic.h"
 
 namespace astatide {
@@ -82,10 +83,7 @@ class Stager {
   }
 
   static bool follows(const For& before, const For& after) {
-    if (before.var != after.var || before.descending != after.descending || before.kind == For::Kind::unrolled ||
-        after.kind == For::Kind::unrolled)
-      return false;
-    return before.descending ? before.begin == after.end : before.end == after.begin;
+    return adjoin(before, after) && before.kind != For::Kind::unrolled && after.kind != For::Kind::unrolled;
   }
 
   static std::vector<View> views_of(const For& loop, const std::string& tensor) {
@@ -324,14 +322,10 @@ class Stager {
     return name;
   }
 
-  static bool on_tensor_cores(const Mma& mma) {
-    return mma.by == tile::Family::mma_sync || mma.by == tile::Family::wgmma;
-  }
-
   /// Multiply-adds read f32; tensor cores read what is in memory.
   ScalarType type_of(const View& view, const Mma& mma, const Staging& staging) const {
     const ScalarType type = program_.find_tensor(view.tensor)->type;
-    if (!on_tensor_cores(mma)) {
+    if (!tile::on_tensor_cores(mma)) {
       if (staging.via != tile::Via::vector && type != ScalarType::f32)
         throw UserError(
             fmt::format("copy of {}: an asynchronous copy moves bytes as they are, and fma reads f32 while {} is {}",
@@ -358,7 +352,7 @@ class Stager {
     if (!coordinate.limit) throw InternalError("stage_tiles: nothing says how long " + coordinate.axis + " is");
     const int length = static_cast<int>(evaluate_integer(*coordinate.limit, program_.known));
     // What lies beyond the limit is absent, so zero.
-    return on_tensor_cores(mma) ? (length + kStep - 1) / kStep * kStep : length;
+    return tile::on_tensor_cores(mma) ? (length + kStep - 1) / kStep * kStep : length;
   }
 
   const tile::Program& program_;

@@ -20,6 +20,9 @@ PlacementBuilder& PlacementBuilder::parallel(std::vector<LoopName> loops) {
 PlacementBuilder& PlacementBuilder::threads(int rows, int columns) {
   return set(DirectiveKind::threads, std::vector<std::int64_t>{rows, columns});
 }
+PlacementBuilder& PlacementBuilder::persistent(TileOrder order) {
+  return set(DirectiveKind::persistent, std::string(name_of(order)));
+}
 PlacementBuilder& PlacementBuilder::compute_at(LoopName loop) {
   return set(DirectiveKind::compute_at, std::move(loop));
 }

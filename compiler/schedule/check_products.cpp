@@ -162,8 +162,19 @@ void check_copy(LegalityCheck& check, const Placement& placement, const Directiv
   }
 }
 
+/// Blocks that stay are worth it where one role is ahead of the other.
+void check_persistent(LegalityCheck& check) {
+  if (!check.schedule.warps.empty()) return;
+  for (const LoopNest& nest : check.nests)
+    if (const Directive* directive = nest.placement->find(DirectiveKind::persistent))
+      check.errors.error(directive->where,
+                         "persistent of " + nest.root + ": without a producer nothing of the next tile would be ahead",
+                         {"warps: {producer: 1, consumer: 2}", "leave persistent out"});
+}
+
 /// Who copies and who computes.
 void check_roles(LegalityCheck& check) {
+  check_persistent(check);
   if (check.schedule.warps.empty()) return;
   const auto error = [&](const Location& where, const std::string& message, std::vector<std::string> notes) {
     check.errors.error(where, "warps: " + message, std::move(notes));

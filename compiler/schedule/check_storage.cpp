@@ -71,7 +71,8 @@ void check_ring(const CheckedDirective& checked) {
   if (slots <= 1 || !at) return;
   for (const LoopNest* nest : checked.check.nests_of(checked.placement.name)) {
     const std::size_t position = nest->position(*at);
-    if (nest->consistent && position < nest->block_loops)
+    // Blocks that stay copy a tile for each of their output tiles.
+    if (nest->consistent && position < nest->block_loops && !nest->placement->persistent())
       checked.error(*at + " is spread over blocks, so each block copies one tile and " + std::to_string(slots) +
                         " slots would have no effect",
                     {"leave it out"});
@@ -107,6 +108,10 @@ void check_unroll(const CheckedDirective& checked) {
   const auto* factors = std::get_if<AxisNumbers>(&checked.directive.value);
   if (factors == nullptr) return;
   const std::vector<std::string> axes = contracted_axes(checked.check, checked.placement.name);
+  for (const LoopNest* nest : checked.check.nests_of(checked.placement.name))
+    if (const Family family = checked.check.family_of(*nest); family != Family::fma && !axes.empty())
+      return checked.error(std::string(name_of(family)) + " unrolls its products whole, it would have no effect",
+                           {"leave it out"});
   std::int64_t product = 1;
   for (const auto& [axis, factor] : *factors) {
     product = std::min<std::int64_t>(product * std::clamp<std::int64_t>(factor, 1, 64), kMostUnrolled + 1);

@@ -21,8 +21,8 @@ std::vector<DirectiveInfo> make_table() {
        "when the references that sums are relative to, such as a running maximum, move. plain (the default): with "
        "every "
        "tile. lazy: when a weight would pass 2^grow; until then no sum is rescaled. optimistic: a tile without "
-       "predicates takes no new references at all; where its sum of weights passes 2^over it is computed again, "
-       "lazily. "
+       "predicates takes no new references at all; where its sum of weights passes 2^over it is computed again. "
+       "Tiles with predicates are lazy. "
        "Both need references that no output shows. grow and over are 0 to 96; left out, they follow from the type that "
        "weights are rounded to: 30 and 60, for f16 8 and 14.",
        "rewrite: online", "for j: m = max(m, S[j])\nfor j: l += exp(S[j] - m)\nfor j: acc += exp(S[j] - m) * V[j]",
@@ -69,6 +69,22 @@ std::vector<DirectiveInfo> make_table() {
        "32, so that the threads of one row lie in one warp and reduce it by shuffles.",
        "O: {threads: [16, 16]}", "S[64 x 64]                # by one thread",
        "S[64 x 64]                # 256 threads, each 4 x 4 elements"},
+      {"persistent",
+       Kind::persistent,
+       kRootDefinition,
+       Form::word,
+       0,
+       0,
+       false,
+       "Blocks stay (sm_90a, with warps): as many as the GPU holds at once, each takes one output tile after the other "
+       "from a counter until none is left, so that the copies for the next tile are under way while one is finished. "
+       "linear: in the order of gpu_blocks. longest_first: those whose loops are longest first, where how long they "
+       "are "
+       "grows or shrinks with an axis, as with a causal mask; else in the order of gpu_blocks.",
+       "O: {gpu_blocks: [i.o, h, b], persistent: longest_first}",
+       "block n: copy Q_tile; body of tile n",
+       "block n: tile = n\nwhile tile < tiles: copy Q_tile; body of tile; tile = next of all blocks",
+       {"linear", "longest_first"}},
       {"compute_at", Kind::compute_at, kInnerDefinition, Form::loop, 0, 0, false,
        "Computes a tile of the definition inside that loop of the definition that reads it: the loop over tiles i.o, "
        "or h for "
@@ -93,7 +109,9 @@ std::vector<DirectiveInfo> make_table() {
        "K: {stage_at: j.o, store_in: shared}", "for j.o: S = Q * K[64 rows of j, from global memory]",
        "for j.o:\n  copy K_tile <- K[64 rows of j]; sync\n  S = Q * K_tile"},
       {"ring_buffer", Kind::ring_buffer, kStagedInput, Form::integer, 1, 8, false,
-       "Slots of a staged tile: the copy of the next tile runs while this one is read.",
+       "Slots of a staged tile: the copy of the next tile runs while this one is read. At a loop that is spread over "
+       "blocks "
+       "only where they stay (persistent).",
        "K: {stage_at: j.o, store_in: shared, ring_buffer: 2}",
        "for j.o: copy K_tile <- K[j.o]; sync; S = Q * K_tile; sync",
        "copy K_tile[0] <- K[0]\nfor j.o: copy K_tile[(j.o + 1) % 2] <- K[j.o + 1]; S = Q * K_tile[j.o % 2]; sync"},

@@ -33,6 +33,8 @@ std::string enumerator(const Directive& directive, const std::string& word) {
       return "CopyPath::" + word;
     case DirectiveKind::mma:
       return "Family::" + word;
+    case DirectiveKind::persistent:
+      return "TileOrder::" + word;
     case DirectiveKind::store_in:
       return space_literal(word);
     default:

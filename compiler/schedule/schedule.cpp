@@ -69,6 +69,16 @@ std::string_view name_of(CopyPath path) {
   throw InternalError("copy path without a name");
 }
 
+std::string_view name_of(TileOrder order) {
+  switch (order) {
+    case TileOrder::linear:
+      return "linear";
+    case TileOrder::longest_first:
+      return "longest_first";
+  }
+  throw InternalError("order of tiles without a name");
+}
+
 std::string to_string(const Fraction& fraction) {
   return std::to_string(fraction.part) + "/" + std::to_string(fraction.whole);
 }
@@ -121,6 +131,13 @@ std::optional<std::pair<int, int>> Placement::threads() const {
   const auto* numbers = value_of<std::vector<std::int64_t>>(*this, DirectiveKind::threads);
   if (numbers == nullptr || numbers->size() != 2) return std::nullopt;
   return std::pair{static_cast<int>((*numbers)[0]), static_cast<int>((*numbers)[1])};
+}
+
+std::optional<TileOrder> Placement::persistent() const {
+  if (const auto* word = value_of<std::string>(*this, DirectiveKind::persistent))
+    for (const TileOrder order : {TileOrder::linear, TileOrder::longest_first})
+      if (*word == name_of(order)) return order;
+  return std::nullopt;
 }
 
 std::optional<LoopName> Placement::compute_at() const { return loop_of(*this, DirectiveKind::compute_at); }

@@ -27,6 +27,10 @@ std::string_view name_of(Family family);
 enum class CopyPath : std::uint8_t { vector, cp_async, tma };
 std::string_view name_of(CopyPath path);
 
+/// The order in which blocks that stay take output tiles: that of the grid, or those of the longest loops first.
+enum class TileOrder : std::uint8_t { linear, longest_first };
+std::string_view name_of(TileOrder order);
+
 /// Loops are named after the axis: "i" is the axis itself (an untiled axis, or one grid step each), "i.o" the loop over
 /// its tiles.
 using LoopName = std::string;
@@ -60,6 +64,7 @@ enum class DirectiveKind : std::uint8_t {
   unroll,         // of a definition: {axis: factor}
   align_storage,  // of a definition or staged input in shared memory: {axis: multiple}, pads the extent of the axis in
                   // storage
+  persistent,     // of a root definition: blocks stay and take one tile after the other
   overlap,        // of a definition that holds a product: the next tile's product runs behind this tile's last one
 };
 
@@ -84,6 +89,7 @@ struct Placement {
   /// gpu_blocks or parallel, whichever is written.
   std::vector<LoopName> blocks() const;
   std::optional<std::pair<int, int>> threads() const;
+  std::optional<TileOrder> persistent() const;
   std::optional<LoopName> compute_at() const;
   bool compute_root() const;
   std::optional<Space> store_in() const;
@@ -162,6 +168,7 @@ class PlacementBuilder {
   PlacementBuilder& gpu_blocks(std::vector<LoopName> loops);
   PlacementBuilder& parallel(std::vector<LoopName> loops);
   PlacementBuilder& threads(int rows, int columns);
+  PlacementBuilder& persistent(TileOrder order);
   PlacementBuilder& compute_at(LoopName loop);
   PlacementBuilder& compute_root();
   PlacementBuilder& store_in(Space space);

@@ -156,6 +156,17 @@ std::vector<Expr> expressions_of(const Stmt& stmt) {
   return out;
 }
 
+bool on_tensor_cores(const Mma& mma) { return mma.by == Family::mma_sync || mma.by == Family::wgmma; }
+
+bool on_tensor_cores(const Block& block) {
+  bool found = false;
+  walk(block, [&](const Stmt& stmt) {
+    const auto* mma = std::get_if<Mma>(&stmt.node);
+    found = found || (mma && on_tensor_cores(*mma));
+  });
+  return found;
+}
+
 std::size_t statement_count(const Program& program) {
   std::size_t count = 0;
   for (const Kernel& kernel : program.kernels) walk(kernel.body, [&](const Stmt&) { ++count; });

@@ -20,7 +20,7 @@
 //   program  = "program" NAME fact* tensor* kernel+              in launch order; scratch tensors join them
 //   fact     = "extents" NAME,* | "known" (NAME "=" N),* | "bound" (NAME "<=" N),* | "scalars" NAME,*
 //   tensor   = ("input" | "output" | "scratch") NAME ":" TYPE "[" int,* "]"
-//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int),* ")" ["threads" N "x" N] ["producers" N] ["lanes" N] ["shared" N] stage* [overlap] mem* block
+//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int ["descending"]),* ")" ["persistent" ORDER] ["threads" N "x" N] ["producers" N] ["lanes" N] ["shared" N] stage* [overlap] mem* block
 //   stage    = "stage" TENSOR "at" VAR "in" SPACE ["ring" N] ["width" N] ["via" VIA] ["align" AXIS N]   until stage_tiles
 //   overlap  = "overlap" T "cover" N "/" N                                                     until overlap
 //   mem      = NAME ":" TYPE "[" (AXIS ":" N),* "]" "in" SPACE ["ring" N] ["layout" LAYOUT] ["partial" OP]
@@ -344,11 +344,15 @@ struct Overlap {
   Location where;
 };
 
-/// One step of the grid along an axis: the variable takes 0 .. count-1.
+/// One step of the grid along an axis: the variable takes 0 .. count-1, or the same downwards.
 struct TileAxis {
   std::string var;
   Expr count;
+  bool descending = false;
 };
+
+/// How many tiles the producer of a persistent kernel may be ahead.
+inline constexpr int kTileSlots = 2;
 
 struct Kernel {
   std::string name;
@@ -356,6 +360,8 @@ struct Kernel {
   int thread_rows = 0, thread_columns = 0;  // that compute; 0: not given (CPU)
   int producers = 0;                        // warpgroups beside them that copy
   int vector_lanes = 0;                     // CPU; 0: the host's width
+  /// Blocks take one tile after the other, as a counter deals them out, instead of one each; order_tiles leaves linear.
+  std::optional<TileOrder> persistent;
   std::vector<Staging> stagings;
   std::optional<Overlap> overlap;
   std::vector<Mem> mems;
@@ -404,6 +410,9 @@ Block substitute(const Block& block, const std::map<std::string, Expr>& values);
 /// Every expression of a statement itself, nested blocks not included.
 std::vector<Expr> expressions_of(const Stmt& stmt);
 std::size_t statement_count(const Program& program);
+/// Whether a product, or any in a block, is computed by tensor cores.
+bool on_tensor_cores(const Mma& mma);
+bool on_tensor_cores(const Block& block);
 
 /// Axes of a tile, or those that a view speaks of.
 std::vector<std::string> axes_of(const Kernel& kernel, const Operand& operand);
@@ -413,9 +422,9 @@ Dim contraction_of(const Program& program, const Kernel& kernel, const Mma& mma)
 
 /// A parameter of a kernel as both backends pass it, in order: for each tensor that it touches a pointer and one stride
 /// a dimension (in elements, 64 bits), or, where TMA copies it, a tensor map; then the extents (i32), then the scalars
-/// (f32).
+/// (f32), then, where the kernel is persistent, the counter that deals out its tiles.
 struct Parameter {
-  enum class Kind : std::uint8_t { pointer, stride, extent, scalar, tensor_map };
+  enum class Kind : std::uint8_t { pointer, stride, extent, scalar, tensor_map, counter };
   Kind kind = Kind::pointer;
   std::string name;  // of the tensor, extent or scalar
   int dim = 0;       // of a stride; of a tensor map, the dimension that the rows of its tiles run along

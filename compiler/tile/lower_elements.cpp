@@ -80,11 +80,15 @@ KernelBuilder::KernelBuilder(Lowering& lowering_, const Placement& placement, st
   kernel.name = std::move(kernel_name);
   for (const LoopName& block : placement.blocks())
     if (const NestLoop* loop = nest.named(block)) kernel.tiles.push_back({loop->var, loop->count});
-  if (const auto threads = lowering.schedule.threads_of(placement)) {
-    kernel.thread_rows = threads->first;
-    kernel.thread_columns = threads->second;
+  // On the CPU a worker computes whole tiles, whatever threads a schedule of GPUs has.
+  if (lowering.is_cuda()) {
+    if (const auto threads = lowering.schedule.threads_of(placement)) {
+      kernel.thread_rows = threads->first;
+      kernel.thread_columns = threads->second;
+    }
+    kernel.producers = lowering.schedule.warpgroups_of("producer");
+    kernel.persistent = placement.persistent();
   }
-  if (lowering.is_cuda()) kernel.producers = lowering.schedule.warpgroups_of("producer");
   kernel.vector_lanes = placement.vectorize().value_or(0);
 }
 

@@ -66,6 +66,7 @@ std::vector<Parameter> parameters_of(const Program& program, const Kernel& kerne
   }
   for (const std::string& extent : program.extents) out.push_back({Parameter::Kind::extent, extent});
   for (const std::string& scalar : program.scalars) out.push_back({Parameter::Kind::scalar, scalar});
+  if (kernel.persistent) out.push_back({Parameter::Kind::counter, "tile_counter"});
   return out;
 }
 

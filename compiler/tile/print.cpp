@@ -250,8 +250,12 @@ std::string head_of(const Stmt& stmt) {
 
 std::string print(const Kernel& kernel) {
   std::string out = "kernel " + kernel.name + " tiles(" +
-                    join(kernel.tiles, ", ", [](const TileAxis& a) { return a.var + ": " + print_index(a.count); }) +
+                    join(kernel.tiles, ", ",
+                         [](const TileAxis& a) {
+                           return a.var + ": " + print_index(a.count) + (a.descending ? " descending" : "");
+                         }) +
                     ")";
+  if (kernel.persistent) out += " persistent " + std::string(name_of(*kernel.persistent));
   if (kernel.threads() != 0)
     out += " threads " + std::to_string(kernel.thread_rows) + " x " + std::to_string(kernel.thread_columns);
   if (kernel.producers != 0) out += " producers " + std::to_string(kernel.producers);

@@ -27,6 +27,22 @@ __device__ __forceinline__ unsigned pack2<bf16>(float first, float second) {
   return pair;
 }
 
+// The four threads of a row exchange registers: x[n] becomes what thread n held in x[lane], lane = 0 .. 3 in the row.
+__device__ __forceinline__ void quad_transpose(unsigned (&x)[4], int lane) {
+  const bool upper = lane & 2, odd = lane & 1;
+  const unsigned a = __shfl_xor_sync(0xffffffffu, upper ? x[0] : x[2], 2);
+  const unsigned b = __shfl_xor_sync(0xffffffffu, upper ? x[1] : x[3], 2);
+  // Without an index that the compiler does not know, which would put x into memory.
+  x[0] = upper ? a : x[0], x[1] = upper ? b : x[1], x[2] = upper ? x[2] : a, x[3] = upper ? x[3] : b;
+  const unsigned c = __shfl_xor_sync(0xffffffffu, odd ? x[0] : x[1], 1);
+  const unsigned d = __shfl_xor_sync(0xffffffffu, odd ? x[2] : x[3], 1);
+  x[0] = odd ? c : x[0], x[1] = odd ? x[1] : c, x[2] = odd ? d : x[2], x[3] = odd ? x[3] : d;
+}
+// 16 bytes to an address that is a multiple of 16.
+__device__ __forceinline__ void store16(void* to, const unsigned (&x)[4]) {
+  *reinterpret_cast<uint4*>(to) = make_uint4(x[0], x[1], x[2], x[3]);
+}
+
 __device__ __forceinline__ unsigned shared_address(const void* p) {
   return static_cast<unsigned>(__cvta_generic_to_shared(p));
 }

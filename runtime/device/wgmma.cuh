@@ -22,6 +22,7 @@ __device__ __forceinline__ void wgmma_wait() {
 }
 // Uses of x in the text behind this stay behind it.
 __device__ __forceinline__ void pin(float& x) { asm volatile("" : "+f"(x)::"memory"); }
+__device__ __forceinline__ void pin(unsigned& x) { asm volatile("" : "+r"(x)::"memory"); }
 
 // What this thread has written to shared memory is visible to the asynchronous proxy, which wgmma and TMA go through.
 __device__ __forceinline__ void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
@@ -51,6 +52,16 @@ __device__ __forceinline__ void barrier_wait(unsigned long long* barrier, int pa
                  : "=r"(done)
                  : "r"(shared_address(barrier)), "r"(parity)
                  : "memory");
+}
+
+// Tiles of persistent blocks, dealt out by a counter {tiles drawn, blocks that have left}: each block begins with the
+// one of its own number.
+__device__ __forceinline__ int draw_tile(unsigned* counter) {
+  return static_cast<int>(gridDim.x + atomicAdd(counter, 1u));
+}
+// The last block leaves the counter at 0: all others have drawn their last tile.
+__device__ __forceinline__ void leave_tiles(unsigned* counter) {
+  if (atomicAdd(counter + 1, 1u) == gridDim.x - 1) counter[0] = 0, counter[1] = 0;
 }
 
 // The driver's description of a tensor: cuTensorMapEncodeTiled.

@@ -120,5 +120,26 @@ TEST_CASE("what an asynchronous copy can't honour is refused") {
       Contains("reads what its kernel computes from registers") && Contains("store_in: register"));
 }
 
+TEST_CASE("blocks that stay need a producer that is ahead") {
+  CHECK(message(with(kRoles, "h, b]}", "h, b], persistent: longest_first}")) == "");
+  CHECK_THAT(
+      message(with(kMmaSync, "threads: [32, 4]", "threads: [32, 4], persistent: linear")),
+      Contains("s.yaml:3:110: error: persistent of O: without a producer nothing of the next tile would be ahead") &&
+          Contains("note: warps: {producer: 1, consumer: 2}\nnote: leave persistent out"));
+  // Then what is copied once an output tile may have slots, too.
+  const std::string two_slots = with(kRoles, "Q: {stage_at: i.o, store_in: shared, copy: tma}",
+                                     "Q: {stage_at: i.o, store_in: shared, copy: tma, ring_buffer: 2}");
+  CHECK(message(with(two_slots, "h, b]}", "h, b], persistent: linear}")) == "");
+  CHECK_THAT(message(two_slots), Contains("ring_buffer of Q: i.o is spread over blocks"));
+  CHECK_THROWS_WITH(parse_schedule(with(kRoles, "h, b]}", "h, b], persistent: longest}"), "s.yaml"),
+                    Contains("longest is none, wanted is linear or longest_first"));
+}
+
+TEST_CASE("products on tensor cores refuse an unroll of their own") {
+  CHECK_THAT(
+      message(with(kRoles, "mma: wgmma", "mma: wgmma, unroll: {d: 2}")),
+      Contains("unroll of S: wgmma unrolls its products whole, it would have no effect") && Contains("leave it out"));
+}
+
 }  // namespace
 }  // namespace astatide

@@ -77,6 +77,9 @@ TEST_CASE("a producer and its consumers share rings and nothing else") {
 TEST_CASE("consumers wait for the delayed product between two halves of the weights, a producer copies in that order") {
   require_goldens("causal_gqa_flash3_overlap", "causal_gqa");
 }
+TEST_CASE("blocks that stay take long tiles first, and delay what an optimistic reference moves") {
+  require_goldens("causal_gqa_flash3_persistent", "causal_gqa");
+}
 TEST_CASE("the next tile's scores run ahead, the last product one tile behind") {
   require_goldens("causal_gqa_overlap", "causal_gqa");
 }

@@ -1,5 +1,6 @@
 // Random legal schedules of every kind of algorithm, as machine code.
 
+#include <array>
 #include <catch2/catch.hpp>
 
 #include "compiler/pipeline.h"
@@ -76,36 +77,38 @@ TEST_CASE("random legal schedules of the examples have the algorithm's values as
 }
 
 TEST_CASE("overlapped schedules have the algorithm's values as machine code") {
+  const std::array<std::string, 4> covers{"0", "1/3", "1/2", "1"};
+  std::size_t turn = 0;
   for (const std::string name : {"attention", "causal_gqa", "sliding_window", "sigmoid_attention", "sink"})
-    for (const auto& [sq, sk] : {std::pair{5, 0}, {9, 13}, {7, 41}, {41, 7}, {3, 48}})
-      for (const std::string cover : {"0", "1/3", "1/2", "1"}) {
-        const Algorithm algorithm = example_algorithm(name);
-        const auto extents = small_extents(algorithm, sq, sk);
-        const Schedule schedule = parse_schedule(
-            "target: cpu\nO: {tile: {i: 4, j: 12}, reorder: [b, h, i.o, j.o], parallel: [i.o, h, b]}\n"
-            "S: {compute_at: j.o, store_in: shared, overlap: {cover: " +
-                cover +
-                "}}\n"
-                "P: {compute_at: j.o, store_in: shared}\nQ: {stage_at: i.o, store_in: shared}\n"
-                "K: {stage_at: j.o, store_in: shared}\nV: {stage_at: j.o, store_in: shared}\n",
-            "overlapped.yaml");
-        INFO(name << " Sq " << sq << " Sk " << sk << " cover " << cover);
-        std::mt19937 random(7);
-        const Arguments arguments = rounded(random_inputs(algorithm, extents, random));
-        CompileOptions options;
-        options.target = *find_target("cpu");
-        options.sizes = extents;
-        const tile::Program program = compile(algorithm, schedule, options);
-        INFO(tile::print(program));
-        REQUIRE(distance(run_on_cpu(algorithm, program, arguments), evaluate(algorithm, arguments)) < kFloatTolerance);
-      }
+    for (const auto& [sq, sk] : {std::pair{5, 0}, {9, 13}, {7, 41}, {41, 7}, {3, 48}}) {
+      const std::string& cover = covers[turn++ % covers.size()];
+      const Algorithm algorithm = example_algorithm(name);
+      const auto extents = small_extents(algorithm, sq, sk);
+      const Schedule schedule = parse_schedule(
+          "target: cpu\nO: {tile: {i: 4, j: 12}, reorder: [b, h, i.o, j.o], parallel: [i.o, h, b]}\n"
+          "S: {compute_at: j.o, store_in: shared, overlap: {cover: " +
+              cover +
+              "}}\n"
+              "P: {compute_at: j.o, store_in: shared}\nQ: {stage_at: i.o, store_in: shared}\n"
+              "K: {stage_at: j.o, store_in: shared}\nV: {stage_at: j.o, store_in: shared}\n",
+          "overlapped.yaml");
+      INFO(name << " Sq " << sq << " Sk " << sk << " cover " << cover);
+      std::mt19937 random(7);
+      const Arguments arguments = rounded(random_inputs(algorithm, extents, random));
+      CompileOptions options;
+      options.target = *find_target("cpu");
+      options.sizes = extents;
+      const tile::Program program = compile(algorithm, schedule, options);
+      INFO(tile::print(program));
+      REQUIRE(distance(run_on_cpu(algorithm, program, arguments), evaluate(algorithm, arguments)) < kFloatTolerance);
+    }
 }
 
 TEST_CASE("lazy and optimistic schedules have the algorithm's values as machine code, whatever scores do") {
   int compared = 0;
   for (const std::string name : {"attention", "causal_gqa", "sliding_window", "sink", "entropy"}) {
     const Algorithm algorithm = example_algorithm(name);
-    for (std::uint32_t seed = 0; seed < 24; ++seed) {
+    for (std::uint32_t seed = 0; seed < 12; ++seed) {
       std::mt19937 random(seed + 200);
       const auto extents = small_extents(algorithm, 21, 41);
       std::optional<Schedule> schedule = random_schedule(algorithm, extents, random, 16);
@@ -135,7 +138,7 @@ TEST_CASE("lazy and optimistic schedules have the algorithm's values as machine 
       }
     }
   }
-  CHECK(compared > 20);
+  CHECK(compared > 10);
 }
 
 }  // namespace astatide::testing

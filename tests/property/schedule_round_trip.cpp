@@ -96,6 +96,9 @@ class RandomSchedule {
       case DirectiveKind::threads:
         out.threads(number, static_cast<int>(between(1, 1024)));
         break;
+      case DirectiveKind::persistent:
+        out.persistent(static_cast<TileOrder>(below(2)));
+        break;
       case DirectiveKind::compute_at:
         out.compute_at(loops()[0]);
         break;
@@ -282,6 +285,8 @@ class CppReader {
       const int rows = static_cast<int>(integer());
       expect(",");
       out.threads(rows, static_cast<int>(integer()));
+    } else if (call == "persistent") {
+      out.persistent(enumerator() == "TileOrder::linear" ? TileOrder::linear : TileOrder::longest_first);
     } else if (call == "compute_at") {
       out.compute_at(string());
     } else if (call == "compute_root") {

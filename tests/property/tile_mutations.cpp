@@ -79,7 +79,7 @@ TEST_CASE("a program without one of its syncs is rejected") {
   // Not those that store tile after tile of a tensor: there a sync may stand between stores that never meet.
   for (const char* schedule : {"simt/fused_row", "simt/flash2", "simt/flash2_shared_s"})
     syncs += check_removals(finished("causal_gqa", testing::shipped_schedule(schedule)), is<tile::Sync>);
-  CHECK(syncs > 15);
+  CHECK(syncs > 8);
 }
 
 TEST_CASE("a program with rings is rejected without any sync that its loops need") {
@@ -97,8 +97,8 @@ TEST_CASE("a program with rings is rejected without any sync that its loops need
   }
   // In front of the loops one may stand between copies into two slots, which never meet.
   CHECK(accepted <= 2);
-  // One in front of each first reader of what came before the loops, one in each loop for all slots.
-  CHECK(rejected >= 4);
+  // One in front of the first reader of what came before the loop, one in it for all slots.
+  CHECK(rejected >= 2);
 }
 
 TEST_CASE("a program without one of its first writes is rejected") {

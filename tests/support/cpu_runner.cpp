@@ -213,7 +213,8 @@ void CpuProgram::run(std::map<std::string, HostArray*> tensors, const std::map<s
           args.push_back(std::bit_cast<std::uint32_t>(scalars.at(p.name)));
           break;
         case tile::Parameter::Kind::tensor_map:
-          throw InternalError("tensor maps are of GPUs");
+        case tile::Parameter::Kind::counter:
+          throw InternalError("parameter " + p.name + " is one of GPUs");
       }
     }
     std::int64_t tiles = 1;

@@ -14,7 +14,7 @@ using tile::Dim;
 const std::vector<Dim> kRows = {{"i", 4}};
 
 /// Small attention as it stands behind hoist_row_invariants.
-tile::Program program(Block body, Fraction cover = {1, 2}) {
+tile::Program overlap_program(Block body, Fraction cover = {1, 2}) {
   const std::vector<Dim> scores = {{"i", 4}, {"j", 8}};
   tile::Program out =
       one_kernel({in_registers("m", kRows), in_registers("l", kRows), in_registers("t", kRows),
@@ -48,7 +48,7 @@ Block chain(Block general, Block other) {
 }
 
 std::string overlapped(Block body, Fraction cover = {1, 2}) {
-  return body_after("overlap", program(std::move(body), cover));
+  return body_after("overlap", overlap_program(std::move(body), cover));
 }
 
 const std::string kFirst = R"(for j_o in 0 .. 1 once
@@ -141,7 +141,7 @@ TEST_CASE("a move under a flag is delayed with a flag that is down for the first
   body[4] = when("moved", {map("acc", "acc * f")});
   body.erase(body.begin() + 5);
   const std::string text = overlapped(chain(first(), body));
-  CHECK_THAT(text, Contains("  fill f = 1\n  vote moved = any 1 < f\n  fill acc = 0\n"));
+  CHECK_THAT(text, Contains("  fill f = 1\n  vote moved = any 1.0 < f\n  fill acc = 0\n"));
   CHECK_THAT(text, Contains("-> ahead\n  if moved uniform block\n    map acc = acc * f\n  mma acc += P_s"));
 }
 
@@ -171,7 +171,7 @@ TEST_CASE("refused: one product, or three") {
 
 TEST_CASE("refused: the next tile's product reads what the delayed one writes") {
   const auto cyclic = [] { return Block{mma("T", "acc", v()), map("P", "exp(T)"), mma_add("acc", "P", v())}; };
-  tile::Program cycle = program(chain(cyclic(), cyclic()));
+  tile::Program cycle = overlap_program(chain(cyclic(), cyclic()));
   cycle.kernels[0].overlap->product = "T";
   CHECK_THROWS_WITH(body_after("overlap", cycle), Contains("overlap of T: `mma T = acc * (V[j,e]") &&
                                                       Contains("` of the next tile reads acc, which `mma"));

@@ -9,7 +9,7 @@ namespace {
 using namespace tile::build;
 using tile::Block;
 
-tile::Program program(Block body) {
+tile::Program peel_program(Block body) {
   tile::Program out = one_kernel({in_registers("S", {{"i", 4}, {"j", 4}}), in_registers("m", {{"i", 4}}),
                                   in_shared("Q", {{"i", 4}, {"d", 4}}), in_shared("K", {{"j", 4}, {"d", 4}})},
                                  std::move(body));
@@ -29,7 +29,7 @@ tile::Stmt descending(tile::Stmt loop) {
   return loop;
 }
 
-std::string peeled(Block body) { return body_after("peel_first", program(std::move(body))); }
+std::string peeled(Block body) { return body_after("peel_first", peel_program(std::move(body))); }
 
 }  // namespace
 
@@ -46,8 +46,8 @@ for j_o in 1 .. j_o_end serial
 
 TEST_CASE("the first tile of a chain tests what any of its loops tests") {
   CHECK(peeled({loop("j_o", "from", "full", full()), loop("j_o", "full", "end", partial())}) ==
-        R"(let full_2 = max(full, from + 1)
-let end_2 = max(end, from + 1)
+        R"(let full_2 = max(full, from+1)
+let end_2 = max(end, from+1)
 for j_o in from .. from+1 once  # first
   mma S = Q * K
   map S = S where j <= i absent -1 at i = i_o*4, j = j_o*4 < Sk
@@ -82,8 +82,8 @@ for j_o in 0 .. full_2 descending serial
 
 TEST_CASE("loops without the product, and kernels that overlap nothing, stay as they are") {
   const Block other = {loop("j_o", 0, "n", {row_reduce("m", Reduction::max, "S")})};
-  CHECK(peeled(other) == text_of_body(program(other)));
-  tile::Program without = program({loop("j_o", 0, "n", full())});
+  CHECK(peeled(other) == text_of_body(peel_program(other)));
+  tile::Program without = peel_program({loop("j_o", 0, "n", full())});
   without.kernels[0].overlap.reset();
   CHECK(body_after("peel_first", without) == text_of_body(without));
 }

@@ -54,16 +54,14 @@ TEST_CASE("an optimistic advance takes the maximum only where the sum of the til
 map S = S * 2
 map P = exp(S - m)
 row_reduce t = sum P
-vote broke = any m == -inf or not t <= 64.0
-if broke uniform warp cold
+vote moved = any m == -inf or not t <= 64.0
+if moved uniform warp cold
   mma S = Q * K
   map S = S * 2
   row_reduce c = max S
-  vote moved = any m == -inf or not max(m, c) - m <= 3.0
-  if moved uniform warp
-    map m_new = max(m, c)
-    map l = l * exp(m - m_new)
-    map m = m_new
+  map m_new = max(m, c)
+  map l = l * exp(m - m_new)
+  map m = m_new
   map P = exp(S - m)
   row_reduce t = sum P
 map l = l + t
@@ -74,8 +72,8 @@ TEST_CASE("a tile with absent elements is not tried") {
   tile::Block tried = online_step(true), masked = online_step(true);
   std::get<tile::Map>(masked[1].node).absent = -1;
   const std::string text = relaxed({loop("j_o", 0, 4, masked), loop("j_o", 4, 8, tried)});
-  CHECK(text.find("broke") > text.find("for j_o in 4"));
-  CHECK_THROWS_AS(relaxed(masked), UserError);
+  CHECK(text.find("cold") > text.find("for j_o in 4"));
+  CHECK(relaxed(masked).find("cold") == std::string::npos);
 }
 
 TEST_CASE("a statement that the sums have to pass goes with them") {

@@ -136,8 +136,8 @@ TEST_CASE("every shipped schedule conforms to the schema, and faults do not") {
         R"({"rewrite": {"online": {"rescale": "lazy", "grow": 97}}})", R"({"bound": {"Sk": 0}})", R"({"O": {}})",
         R"({"O": {"tilek": {"i": 64}}})", R"({"O": {"tile": {"i": "64"}}})", R"({"O": {"threads": [16]}})",
         R"({"K": {"ring_buffer": 9}})", R"({"K": {"vectorize": 3}})", R"({"K": {"store_in": "texture"}})",
-        R"({"S": {"overlap": {"cover": 2}}})", R"({"S": {"overlap": {"cover": "half"}}})",
-        R"({"S": {"overlap": {}}})", R"({"P": {"compute_root": false}})", R"({"P": 3})"}) {
+        R"({"S": {"overlap": {"cover": 2}}})", R"({"S": {"overlap": {"cover": "half"}}})", R"({"S": {"overlap": {}}})",
+        R"({"P": {"compute_root": false}})", R"({"P": 3})"}) {
     INFO(text);
     CHECK_FALSE(conforms(nlohmann::json::parse(text), schema, schema));
   }
