@@ -23,7 +23,7 @@ HEADS = {64: 32, 128: 16, 256: 8}
 CASES = [(128, 16384, False), (128, 16384, True), (128, 4096, False), (128, 4096, True), (128, 1024, False),
          (128, 1024, True), (64, 16384, False), (64, 16384, True), (64, 4096, False), (64, 4096, True),
          (256, 4096, False), (256, 4096, True)]
-SCHEDULES = {64: ["sm90/flash3", "sm80/flash2"], 128: ["sm90/flash3", "sm80/flash2"],
+SCHEDULES = {64: ["sm90/flash3_d64", "sm80/flash2"], 128: ["sm90/flash3", "sm80/flash2"],
              256: ["sm90/flash3_d256"]}
 BACKENDS = {"cuDNN": SDPBackend.CUDNN_ATTENTION, "FlashAttention-2": SDPBackend.FLASH_ATTENTION}
 
@@ -31,14 +31,14 @@ BACKENDS = {"cuDNN": SDPBackend.CUDNN_ATTENTION, "FlashAttention-2": SDPBackend.
 def torch_ms(backend, d, s, causal):
     q, k, v = (torch.randn(TOKENS // s, HEADS[d], s, d, device="cuda", dtype=torch.bfloat16) for _ in range(3))
     with sdpa_kernel(backend):
-        return triton.testing.do_bench(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=causal), warmup=25, rep=60,
+        return triton.testing.do_bench(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=causal), warmup=50, rep=100,
                                        return_mode="median")
 
 
 def astatide_ms(program, schedule, d, s, causal):
     shape = f"B={TOKENS // s},Hq={HEADS[d]},Hkv={HEADS[d]},Sq={s},Sk={s},D={d},Dv={d}"
     command = [program, "run", f"examples/{'causal_gqa' if causal else 'attention'}.yaml", "--schedule", schedule, "--shape",
-               shape, "--dtype", "bf16", "--device", "cuda", "--repeat", "50", "--json"]
+               shape, "--dtype", "bf16", "--device", "cuda", "--repeat", "150" if s < 16384 else "30", "--json"]
     report = json.loads(subprocess.run(command, capture_output=True, text=True).stdout)
     if not report["ok"]:
         sys.exit(f"{schedule} D {d} S {s}: {report}")

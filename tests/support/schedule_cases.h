@@ -22,7 +22,8 @@ inline std::vector<std::string> shipped_schedule_names() {
 
 /// Those whose products are by tensor cores: for inputs of 16 bits.
 inline std::vector<std::string> tensor_core_schedule_names() {
-  return {"sm80/flash2", "sm90/flash2_wgmma", "sm90/flash3", "sm90/flash3_d256"};
+  return {"sm80/flash2", "sm90/flash2_wgmma", "sm90/flash3_plain",
+          "sm90/flash3", "sm90/flash3_d64",   "sm90/flash3_d256"};
 }
 
 /// The text with its only occurrence of `from` replaced.
