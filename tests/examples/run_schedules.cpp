@@ -41,5 +41,5 @@ void run_under_every_schedule(const std::string& dtype, const std::vector<std::s
 }  // namespace
 
 TEST_CASE("every shipped schedule runs in f32") { run_under_every_schedule("f32", {0, 1, 2}); }
-TEST_CASE("every shipped schedule runs in f16") { run_under_every_schedule("f16", {0, 1}); }
+TEST_CASE("every shipped schedule runs in f16") { run_under_every_schedule("f16", {1}); }
 TEST_CASE("every shipped schedule runs in bf16") { run_under_every_schedule("bf16", {2}); }

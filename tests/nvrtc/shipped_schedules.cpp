@@ -192,7 +192,7 @@ TEST_CASE("every example compiles under the schedule that takes most of them") {
       }
       ++taken;
       INFO(schedule->name << " " << file.name);
-      CHECK(!compiled(*nvrtc, source, "sm_90a").bytes.empty());
+      CHECK(!compiled(*nvrtc, source, "sm_90a", runtime::BinaryKind::ptx).bytes.empty());
     }
   CHECK(taken >= 10);
 }
