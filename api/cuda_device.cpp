@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "api/clock.h"
+#include "compiler/support/contains.h"
 #include "compiler/support/embedded.h"
 #include "runtime/buffer.h"
 #include "runtime/launch.h"
@@ -38,9 +39,7 @@ runtime::ArgumentWord argument_word(const ArgumentValue& argument) {
   throw InternalError("a parameter of no kind");
 }
 
-bool is_empty(const MappedTensor& tensor) {
-  return std::any_of(tensor.extents.begin(), tensor.extents.end(), [](std::uint64_t extent) { return extent == 0; });
-}
+bool is_empty(const MappedTensor& tensor) { return contains(tensor.extents, 0); }
 
 runtime::TensorMap tensor_map(const MappedTensor& tensor) {
   return runtime::encode_tensor_map(

@@ -3,15 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <fstream>
 #include <numbers>
-#include <thread>
 
 #include "compiler/algorithm/names.h"
 #include "runtime/tensor_file.h"
+#include "runtime/thread_pool.h"
 #include "tools/request.h"
 
 namespace astatide::tools {
@@ -82,20 +81,15 @@ void fill_random(runtime::HostTensor& tensor, const std::string& name, std::uint
                     {fmt::format("give it: --input {}=FILE.npy", name)});
   constexpr std::int64_t kPart = std::int64_t{1} << 16;
   const std::int64_t count = runtime::checked_element_count(tensor.shape, size_in_bytes(tensor.dtype), name);
-  std::atomic<std::int64_t> part = 0;
-  const auto work = [&] {
-    for (std::int64_t first = kPart * part++; first < count; first = kPart * part++) {
-      NormalNumbers numbers(seed, name);
-      numbers.skip(static_cast<std::uint64_t>(first));
-      for (std::int64_t n = first; n < std::min(count, first + kPart); ++n)
-        runtime::store_element(tensor.dtype, tensor.origin() + n * size_in_bytes(tensor.dtype),
-                               is_flag ? static_cast<double>(numbers.next() >> 63) : numbers.normal());
-    }
-  };
-  const std::int64_t most = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
-  std::vector<std::jthread> threads;
-  for (std::int64_t n = 1; n < std::min(most, (count + kPart - 1) / kPart); ++n) threads.emplace_back(work);
-  work();
+  // No more threads than parts.
+  runtime::ThreadPool pool(0, static_cast<int>(std::clamp<std::int64_t>((count + kPart - 1) / kPart, 1, 1024)));
+  pool.for_each_range(count, kPart, [&](int, std::int64_t begin, std::int64_t end) {
+    NormalNumbers numbers(seed, name);
+    numbers.skip(static_cast<std::uint64_t>(begin));
+    for (std::int64_t n = begin; n < end; ++n)
+      runtime::store_element(tensor.dtype, tensor.origin() + n * size_in_bytes(tensor.dtype),
+                             is_flag ? static_cast<double>(numbers.next() >> 63) : numbers.normal());
+  });
 }
 
 runtime::HostTensor allocate(const Executable& executable, const std::string& name,

@@ -109,6 +109,11 @@ void KernelEmitter::emit_thread(SourceText& out) const {
                        kernel_.thread_columns));
 }
 
+std::string KernelEmitter::count_text(const tile::TileAxis& axis) const {
+  const Text count = text_of(axis.count, scope());
+  return count.precedence < 100 ? "(" + count.text + ")" : count.text;
+}
+
 void KernelEmitter::emit_tile_axes(SourceText& out, const std::string& number) const {
   if (kernel_.tiles.empty()) return;
   const std::string block = fresh("block");
@@ -116,8 +121,7 @@ void KernelEmitter::emit_tile_axes(SourceText& out, const std::string& number) c
   out.line(fmt::format("{}int {} = {};  // one output tile", single ? "const " : "", block, number));
   for (std::size_t i = 0; i < kernel_.tiles.size(); ++i) {
     const tile::TileAxis& axis = kernel_.tiles[i];
-    const Text count = text_of(axis.count, scope());
-    const std::string divisor = count.precedence < 100 ? "(" + count.text + ")" : count.text;
+    const std::string divisor = count_text(axis);
     const bool last = i + 1 == kernel_.tiles.size();
     out.line(fmt::format("const int {} = {}{}{};", axis.var, axis.descending ? divisor + " - 1 - " : "", block,
                          last ? "" : " % " + divisor));
@@ -153,12 +157,9 @@ void KernelEmitter::emit_shared(SourceText& out) const {
                          claimed("barriers"), pool, kernel_.barriers));
   if (kernel_.persistent) {
     out.line(fmt::format("int* const {} = reinterpret_cast<int*>({} + {});", claimed("next_tiles"), claimed("barriers"),
-                         ring_barriers() + 2 * tile::kTileSlots));
+                         barriers_before(nullptr) + 2 * tile::kTileSlots));
     std::string product;
-    for (const tile::TileAxis& axis : kernel_.tiles) {
-      const Text count = text_of(axis.count, scope());
-      product += (product.empty() ? "" : " * ") + (count.precedence < 100 ? "(" + count.text + ")" : count.text);
-    }
+    for (const tile::TileAxis& axis : kernel_.tiles) product += (product.empty() ? "" : " * ") + count_text(axis);
     out.line(fmt::format("const int {} = {};", claimed("tiles"), product));
   }
 }

@@ -19,23 +19,20 @@ std::string KernelEmitter::barrier_text(int first, const std::string& slot) cons
 }
 
 std::string KernelEmitter::barrier(const Mem& ring, bool full, const std::string& slot) const {
-  int first = 0;
-  for (const Mem& mem : kernel_.mems) {
-    if (&mem == &ring) break;
-    if (mem.space == Space::shared) first += 2 * mem.ring;
-  }
-  return barrier_text(first + (full ? 0 : ring.ring), slot);
+  return barrier_text(barriers_before(&ring) + (full ? 0 : ring.ring), slot);
 }
 
-int KernelEmitter::ring_barriers() const {
+int KernelEmitter::barriers_before(const Mem* ring) const {
   int count = 0;
-  for (const Mem& mem : kernel_.mems)
+  for (const Mem& mem : kernel_.mems) {
+    if (&mem == ring) break;
     if (mem.space == Space::shared) count += 2 * mem.ring;
+  }
   return count;
 }
 
 std::string KernelEmitter::tile_barrier(bool full, const std::string& slot) const {
-  return barrier_text(ring_barriers() + (full ? 0 : tile::kTileSlots), slot);
+  return barrier_text(barriers_before(nullptr) + (full ? 0 : tile::kTileSlots), slot);
 }
 
 void KernelEmitter::emit_barriers(SourceText& out) const {
@@ -81,18 +78,22 @@ void KernelEmitter::close_tiles(bool producer) {
     out_.line(fmt::format("{} = __shfl_sync(0xffffffffu, {}, 0);", claimed("tile"), place));
     out_.line(fmt::format("if ({} % 32 == 0) barrier_arrive({});", thread_, tile_barrier(false, slot)));
   }
-  out_.line(fmt::format("if (++{0} == {1}) {0} = 0, {2} ^= 1;", slot, tile::kTileSlots, phase));
+  next_slot(slot, phase, tile::kTileSlots);
   out_.close();
   if (producer) out_.line(fmt::format("leave_tiles({});", claimed("tile_counter")));
+}
+
+void KernelEmitter::next_slot(const std::string& slot, const std::string& phase, int slots) {
+  if (slots == 1)
+    out_.line(fmt::format("{} ^= 1;", phase));
+  else
+    out_.line(fmt::format("if (++{0} == {1}) {0} = 0, {2} ^= 1;", slot, slots, phase));
 }
 
 void KernelEmitter::next_slot(const Mem& ring, bool write) {
   const std::string& slot = claimed(ring.name + (write ? "_write" : "_read"));
   const std::string& phase = claimed(ring.name + (write ? "_write_phase" : "_read_phase"));
-  if (ring.ring == 1)
-    out_.line(fmt::format("{} ^= 1;", phase));
-  else
-    out_.line(fmt::format("if (++{0} == {1}) {0} = 0, {2} ^= 1;", slot, ring.ring, phase));
+  next_slot(slot, phase, ring.ring);
 }
 
 void KernelEmitter::emit(const tile::Role& role) {

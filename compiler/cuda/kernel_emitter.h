@@ -52,6 +52,8 @@ class KernelEmitter {
   // emit_kernel.cpp: signature, storage, the walk over output tiles
   std::string signature() const;
   void emit_thread(SourceText& out) const;
+  /// How many tiles there are along an axis, as a factor or divisor.
+  std::string count_text(const tile::TileAxis& axis) const;
   /// Declares the tile axes' variables of the tile with this number.
   void emit_tile_axes(SourceText& out, const std::string& number) const;
   void emit_shared(SourceText& out) const;
@@ -118,10 +120,12 @@ class KernelEmitter {
   /// The same of the slots that pass on the next tile of a persistent kernel.
   std::string tile_barrier(bool full, const std::string& slot) const;
   std::string barrier_text(int first, const std::string& slot) const;
-  int ring_barriers() const;
+  /// Barriers of the rings in front of that one; of all: null.
+  int barriers_before(const tile::Mem* ring) const;
   void emit_role_acquire(const tile::Mem& ring);
   void emit_role_release(const tile::Mem& ring);
   void next_slot(const tile::Mem& ring, bool write);
+  void next_slot(const std::string& slot, const std::string& phase, int slots);
 
   // emit_sync.cpp: rings, barriers and asynchronous copies
   void emit(const tile::Await& await);

@@ -28,9 +28,11 @@ bool renews(const Stmt& stmt, const TileName& tile) {
 /// Whether a tile's value is read behind a block.
 using Escapes = std::function<bool(const TileName&)>;
 
+/// Nothing is.
+bool stays(const TileName&) { return false; }
+
 /// Whether the tile's value in front of statement `first` of the block may be read there or behind the block.
 bool is_read_from(const Block& block, std::size_t first, const TileName& tile, const Escapes& escapes) {
-  const Escapes stays = [](const TileName&) { return false; };
   for (std::size_t n = first; n < block.size(); ++n) {
     if (const Block* nested = tile::nested_block(block[n])) {
       // It may not run: what comes behind it counts, too.
@@ -65,7 +67,7 @@ std::optional<std::size_t> only_reader(const Block& block, std::size_t at, const
     if (!reader || !free_variables(reader->value).contains(map.dst) || reader->dst == map.dst) return std::nullopt;
     for (const Expr& predicate : reader->where_predicates)
       if (free_variables(predicate).contains(map.dst)) return std::nullopt;
-    if (contains(std::vector<std::string>(sources.begin(), sources.end()), reader->dst)) return std::nullopt;
+    if (sources.contains(reader->dst)) return std::nullopt;
     return is_read_from(block, n + 1, map.dst, escapes) ? std::nullopt : std::optional(n);
   }
   return std::nullopt;
@@ -78,8 +80,7 @@ Block forwarded(Block block, const tile::Kernel& kernel, const Escapes& escapes)
     const Block before = *nested;
     const bool repeats = std::holds_alternative<tile::For>(block[n].node);
     *nested = forwarded(std::move(*nested), kernel, [&](const TileName& tile) {
-      return is_read_from(block, n + 1, tile, escapes) ||
-             (repeats && is_read_from(before, 0, tile, [](const TileName&) { return false; }));
+      return is_read_from(block, n + 1, tile, escapes) || (repeats && is_read_from(before, 0, tile, stays));
     });
   }
   for (std::size_t n = 0; n < block.size();) {
@@ -101,8 +102,7 @@ Block forwarded(Block block, const tile::Kernel& kernel, const Escapes& escapes)
 
 tile::Program forward_maps(const tile::Program& program, const Target&) {
   tile::Program out = program;
-  for (tile::Kernel& kernel : out.kernels)
-    kernel.body = forwarded(std::move(kernel.body), kernel, [](const TileName&) { return false; });
+  for (tile::Kernel& kernel : out.kernels) kernel.body = forwarded(std::move(kernel.body), kernel, stays);
   return out;
 }
 

@@ -95,25 +95,14 @@ std::optional<For> joined(const Kernel& kernel, const std::vector<For>& loops) {
   return out;
 }
 
-Block with_joined_loops(const Kernel& kernel, Block block) {
-  Block out;
-  for (std::size_t n = 0; n < block.size();) {
-    std::vector<For> loops;
-    std::size_t last = n;
-    for (; last < block.size(); ++last) {
-      const auto* loop = std::get_if<For>(&block[last].node);
-      if (!loop || loop->kind != For::Kind::serial || (!loops.empty() && !adjoin(loops.back(), *loop))) break;
-      loops.push_back(*loop);
-    }
-    std::optional<For> one = loops.size() > 1 ? joined(kernel, loops) : std::nullopt;
-    if (one) {
-      out.push_back({std::move(*one)});
-      n = last;
-    } else {
-      out.push_back(std::move(block[n++]));
-    }
+/// Where the loops of a chain can't all be one, those that are left when its first stay as they are.
+void append_joined(const Kernel& kernel, std::vector<For> loops, Block& out) {
+  while (loops.size() > 1) {
+    if (std::optional<For> one = joined(kernel, loops)) return out.push_back({std::move(*one)});
+    out.push_back({std::move(loops.front())});
+    loops.erase(loops.begin());
   }
-  return out;
+  out.push_back({std::move(loops.front())});
 }
 
 }  // namespace
@@ -122,8 +111,12 @@ tile::Program join_loops(const tile::Program& program, const Target&) {
   tile::Program out = program;
   for (Kernel& kernel : out.kernels)
     if (!tile::on_tensor_cores(kernel.body))
-      kernel.body =
-          tile::transform_blocks(kernel.body, [&](Block block) { return with_joined_loops(kernel, std::move(block)); });
+      kernel.body = tile::transform_blocks(kernel.body, [&](Block block) {
+        const auto is_serial = [](const For& loop) { return loop.kind == For::Kind::serial; };
+        return replace_chains(std::move(block), is_serial, [&](std::vector<For> loops, Block& joined_block) {
+          append_joined(kernel, std::move(loops), joined_block);
+        });
+      });
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace astatide {
 namespace {
@@ -13,16 +14,6 @@ using tile::Map;
 using tile::Mma;
 using tile::Stmt;
 using tile::View;
-
-const For* loop_with_product(const Stmt& stmt, const tile::TileName& product) {
-  const auto* loop = std::get_if<For>(&stmt.node);
-  if (!loop || loop->kind == For::Kind::unrolled) return nullptr;
-  const bool holds = std::any_of(loop->body.begin(), loop->body.end(), [&](const Stmt& inner) {
-    const auto* mma = std::get_if<Mma>(&inner.node);
-    return mma && mma->dst == product;
-  });
-  return holds ? loop : nullptr;
-}
 
 /// Calls f on the coordinates of every view, and on every map, of a statement and of the blocks inside it.
 template <class OnMap, class OnPlaces>
@@ -75,20 +66,31 @@ bool adjoin(const For& before, const For& after) {
   return before.descending ? after.end == before.begin : after.begin == before.end;
 }
 
-std::vector<LoopChain> chains_with_product(const Block& block, const tile::TileName& product) {
-  std::vector<LoopChain> out;
-  for (std::size_t n = 0; n < block.size();) {
-    const For* loop = loop_with_product(block[n], product);
-    LoopChain chain{n, n + 1};
-    for (; loop && chain.last < block.size(); ++chain.last) {
-      const For* next = loop_with_product(block[chain.last], product);
-      if (!next || !adjoin(*loop, *next)) break;
-      loop = next;
-    }
-    if (loop) out.push_back(chain);
-    n = chain.last;
+Block replace_chains(Block block, const std::function<bool(const For&)>& wanted,
+                     const std::function<void(std::vector<For>, Block&)>& f) {
+  Block out;
+  std::vector<For> chain;
+  const auto close = [&] {
+    if (!chain.empty()) f(std::exchange(chain, {}), out);
+  };
+  for (Stmt& stmt : block) {
+    auto* loop = std::get_if<For>(&stmt.node);
+    const bool is_wanted = loop && wanted(*loop);
+    if (!is_wanted || (!chain.empty() && !adjoin(chain.back(), *loop))) close();
+    if (is_wanted)
+      chain.push_back(std::move(*loop));
+    else
+      out.push_back(std::move(stmt));
   }
+  close();
   return out;
+}
+
+bool holds_product(const For& loop, const tile::TileName& product) {
+  return loop.kind != For::Kind::unrolled && std::any_of(loop.body.begin(), loop.body.end(), [&](const Stmt& inner) {
+           const auto* mma = std::get_if<Mma>(&inner.node);
+           return mma && mma->dst == product;
+         });
 }
 
 Stmt without_masks(const Stmt& stmt) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,13 +11,12 @@ namespace astatide {
 /// Whether the loop `after`, over the same variable, begins where the one in front of it ends.
 bool adjoin(const tile::For& before, const tile::For& after);
 
-/// Loops over one variable that follow each other in a block, each beginning where the one before it ends: they share
-/// out one range. Statements first .. last-1 of the block.
-struct LoopChain {
-  std::size_t first = 0, last = 0;
-};
-/// The chains of a block whose loops hold a product into `product` themselves (not in a loop inside), in order.
-std::vector<LoopChain> chains_with_product(const tile::Block& block, const tile::TileName& product);
+/// The block with each chain of loops, those over one variable that follow each other, each beginning where the one
+/// before it ends, replaced by what `f` appends for them. Of loops that `wanted` refuses none is part of a chain.
+tile::Block replace_chains(tile::Block block, const std::function<bool(const tile::For&)>& wanted,
+                           const std::function<void(std::vector<tile::For>, tile::Block&)>& f);
+/// Whether a loop holds a product into `product` itself (not in a loop inside), and is not unrolled.
+bool holds_product(const tile::For& loop, const tile::TileName& product);
 
 /// The statement without its predicates and the limits of its coordinates: what it does to an element that is there.
 tile::Stmt without_masks(const tile::Stmt& stmt);

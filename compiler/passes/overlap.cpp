@@ -58,17 +58,11 @@ class Rotation {
         delayed_(names_.fresh("delayed")) {}
 
   Block run(Block block) {
-    Block out;
-    std::size_t copied = 0;
-    for (const LoopChain& chain : chains_with_product(block, request_.product)) {
-      for (; copied < chain.first; ++copied) out.push_back(std::move(block[copied]));
-      std::vector<For> loops;
-      for (; copied < chain.last; ++copied) loops.push_back(std::get<For>(block[copied].node));
+    const auto wanted = [&](const For& loop) { return holds_product(loop, request_.product); };
+    return replace_chains(std::move(block), wanted, [&](std::vector<For> loops, Block& out) {
       rotate(std::move(loops), out);
       rotated_ = true;
-    }
-    for (; copied < block.size(); ++copied) out.push_back(std::move(block[copied]));
-    return out;
+    });
   }
   bool rotated() const { return rotated_; }
 

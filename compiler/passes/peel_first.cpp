@@ -19,16 +19,9 @@ class Peeler {
   Peeler(const tile::Program& program, Kernel& kernel) : kernel_(kernel), names_(names_in_kernel(program, kernel)) {}
 
   Block run(Block block) {
-    Block out;
-    std::size_t copied = 0;
-    for (const LoopChain& chain : chains_with_product(block, kernel_.overlap->product)) {
-      for (; copied < chain.first; ++copied) out.push_back(std::move(block[copied]));
-      std::vector<For> loops;
-      for (; copied < chain.last; ++copied) loops.push_back(std::get<For>(block[copied].node));
-      peel(std::move(loops), out);
-    }
-    for (; copied < block.size(); ++copied) out.push_back(std::move(block[copied]));
-    return out;
+    const auto wanted = [&](const For& loop) { return holds_product(loop, kernel_.overlap->product); };
+    return replace_chains(std::move(block), wanted,
+                          [&](std::vector<For> loops, Block& out) { peel(std::move(loops), out); });
   }
 
  private:

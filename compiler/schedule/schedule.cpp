@@ -11,6 +11,15 @@ const T* value_of(const Placement& placement, DirectiveKind kind) {
   return directive == nullptr ? nullptr : std::get_if<T>(&directive->value);
 }
 
+/// The one of `values` that is written.
+template <class Enum>
+std::optional<Enum> word_of(const Placement& placement, DirectiveKind kind, std::initializer_list<Enum> values) {
+  if (const auto* word = value_of<std::string>(placement, kind))
+    for (const Enum value : values)
+      if (*word == name_of(value)) return value;
+  return std::nullopt;
+}
+
 std::optional<int> number_of(const Placement& placement, DirectiveKind kind, const std::string& axis) {
   if (const auto* numbers = value_of<AxisNumbers>(placement, kind))
     for (const auto& [name, number] : *numbers)
@@ -134,10 +143,7 @@ std::optional<std::pair<int, int>> Placement::threads() const {
 }
 
 std::optional<TileOrder> Placement::persistent() const {
-  if (const auto* word = value_of<std::string>(*this, DirectiveKind::persistent))
-    for (const TileOrder order : {TileOrder::linear, TileOrder::longest_first})
-      if (*word == name_of(order)) return order;
-  return std::nullopt;
+  return word_of(*this, DirectiveKind::persistent, {TileOrder::linear, TileOrder::longest_first});
 }
 
 std::optional<LoopName> Placement::compute_at() const { return loop_of(*this, DirectiveKind::compute_at); }
@@ -148,10 +154,7 @@ bool Placement::compute_root() const {
 }
 
 std::optional<Space> Placement::store_in() const {
-  if (const auto* word = value_of<std::string>(*this, DirectiveKind::store_in))
-    for (const Space space : {Space::global, Space::shared, Space::register_file})
-      if (*word == name_of(space)) return space;
-  return std::nullopt;
+  return word_of(*this, DirectiveKind::store_in, {Space::global, Space::shared, Space::register_file});
 }
 
 std::optional<LoopName> Placement::stage_at() const { return loop_of(*this, DirectiveKind::stage_at); }
@@ -162,17 +165,11 @@ int Placement::ring_buffer() const {
 }
 
 CopyPath Placement::copy() const {
-  if (const auto* word = value_of<std::string>(*this, DirectiveKind::copy))
-    for (const CopyPath path : {CopyPath::cp_async, CopyPath::tma})
-      if (*word == name_of(path)) return path;
-  return CopyPath::vector;
+  return word_of(*this, DirectiveKind::copy, {CopyPath::cp_async, CopyPath::tma}).value_or(CopyPath::vector);
 }
 
 Family Placement::mma() const {
-  if (const auto* word = value_of<std::string>(*this, DirectiveKind::mma))
-    for (const Family family : {Family::fma, Family::mma_sync, Family::wgmma})
-      if (*word == name_of(family)) return family;
-  return Family::unset;
+  return word_of(*this, DirectiveKind::mma, {Family::fma, Family::mma_sync, Family::wgmma}).value_or(Family::unset);
 }
 
 std::optional<int> Placement::vectorize() const {

@@ -4,6 +4,7 @@
 
 #include "compiler/pipeline.h"
 #include "compiler/support/diagnostic.h"
+#include "tests/support/schedule_cases.h"
 
 namespace astatide {
 namespace {
@@ -14,15 +15,7 @@ std::string lower_refusal(const std::string& definitions, const std::string& sch
                           definitions + "outputs: [O]\nsizes: {R: 9, N: 20, D: 3, E: 4}\n",
                       "a.yaml");
   const Schedule parsed = parse_schedule(schedule, "s.yaml");
-  CompileOptions options;
-  options.target = *find_target(parsed.target);
-  options.sizes = algorithm.sizes;
-  try {
-    compile(algorithm, parsed, options);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return testing::outcome_of_compile(algorithm, parsed, ScalarType::f32);
 }
 
 constexpr const char* kScores = "  - S[i,j] = sum(d, Q[i,d] * K[j,d])\n";

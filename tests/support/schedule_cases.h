@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/pipeline.h"
 #include "compiler/schedule/schedule.h"
 #include "tests/support/case_data.h"
 #include "tests/support/paths.h"
@@ -24,6 +25,16 @@ inline std::vector<std::string> shipped_schedule_names() {
 inline std::vector<std::string> tensor_core_schedule_names() {
   return {"sm80/flash2", "sm90/flash2_wgmma", "sm90/flash3_plain",
           "sm90/flash3", "sm90/flash3_d64",   "sm90/flash3_d256"};
+}
+
+/// "accepted", or why the compiler refuses.
+inline std::string outcome_of_compile(const Algorithm& algorithm, const Schedule& schedule, ScalarType type) {
+  try {
+    compile(algorithm, schedule, {*find_target(schedule.target), algorithm.sizes, type});
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "accepted";
 }
 
 /// The text with its only occurrence of `from` replaced.
