@@ -28,6 +28,11 @@ inline std::optional<std::string> reason_for_no_gpu() {
   }
 }
 
+/// Whether the first GPU has the instructions of a schedule; those in sm90/ are of that architecture alone.
+inline bool runs_here(const std::string& schedule) {
+  return !schedule.starts_with("sm90/") || runtime::driver().device(0).major == 9;
+}
+
 }  // namespace astatide::testing
 
 #define ASTATIDE_NEED_GPU()                                        \

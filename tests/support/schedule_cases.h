@@ -7,6 +7,7 @@
 
 #include "compiler/pipeline.h"
 #include "compiler/schedule/schedule.h"
+#include "compiler/support/embedded.h"
 #include "tests/support/case_data.h"
 #include "tests/support/paths.h"
 
@@ -21,10 +22,19 @@ inline std::vector<std::string> shipped_schedule_names() {
           "cpu/standard",  "cpu/fused_row",  "cpu/flash1",  "cpu/flash2"};
 }
 
-/// Those whose products are by tensor cores: for inputs of 16 bits.
+/// All that are shipped whose products are by tensor cores: for inputs of 16 bits.
 inline std::vector<std::string> tensor_core_schedule_names() {
-  return {"sm80/flash2", "sm90/flash2_wgmma", "sm90/flash3_plain",
-          "sm90/flash3", "sm90/flash3_d64",   "sm90/flash3_d256"};
+  std::vector<std::string> names;
+  for (const EmbeddedFile& file : embedded_schedules())
+    if (file.text.find("mma: ") != std::string_view::npos)
+      names.emplace_back(file.name.substr(0, file.name.rfind(".yaml")));
+  return names;
+}
+
+/// The head size that a schedule of tensor cores is for.
+inline std::int64_t head_size_of(const std::string& schedule) {
+  if (schedule.ends_with("_d64")) return 64;
+  return schedule.ends_with("_d256") ? 256 : 128;
 }
 
 /// "accepted", or why the compiler refuses.
