@@ -1,10 +1,10 @@
-// Whole runs on a GPU, beyond the cases that the CPU has too: the caller's stream and memory, offsets past 2^31, and
-// the program itself.
+// Whole runs on a GPU, beyond the cases that the CPU has too: the caller's stream and memory, and the program
+// itself.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "runtime/buffer.h"
+#include "tests/gpu/device_tensor.h"
 #include "tests/gpu/require_gpu.h"
 #include "tests/support/case_run.h"
 #include "tests/support/run_program.h"
@@ -15,35 +15,6 @@ using namespace astatide::testing;
 using Catch::Contains;
 
 namespace {
-
-/// Device memory with a dense tensor's shape.
-class DeviceTensor {
- public:
-  DeviceTensor(const runtime::Context& context, ScalarType type, Index shape)
-      : type_(type),
-        shape_(std::move(shape)),
-        buffer_(context, static_cast<std::size_t>(
-                             runtime::checked_element_count(shape_, size_in_bytes(type), "a test's tensor") *
-                             size_in_bytes(type))) {}
-
-  TensorView view() const {
-    return {reinterpret_cast<void*>(buffer_.pointer()), type_, shape_, runtime::dense_strides(shape_)};
-  }
-  void put(const runtime::HostTensor& tensor, const runtime::Stream& stream) {
-    buffer_.copy_from_host(*tensor.data, stream);
-  }
-  runtime::HostTensor take(const runtime::Stream& stream) const {
-    runtime::HostTensor out = runtime::zeros(type_, shape_);
-    buffer_.copy_to_host(*out.data, stream);
-    return out;
-  }
-  runtime::DeviceBuffer& buffer() { return buffer_; }
-
- private:
-  ScalarType type_;
-  Index shape_;
-  runtime::DeviceBuffer buffer_;
-};
 
 Case gaussian_case(std::map<std::string, std::int64_t> extents, ScalarType dtype) {
   Case c;
@@ -149,57 +120,6 @@ TEST_CASE("a schedule for the CPU is refused on a GPU") {
   const Case c =
       gaussian_case({{"B", 1}, {"Hq", 1}, {"Hkv", 1}, {"Sq", 8}, {"Sk", 8}, {"D", 64}, {"Dv", 64}}, ScalarType::f32);
   CHECK_THROWS_WITH(build(c, "cpu/flash2"), Contains("written for the CPU"));
-}
-
-TEST_CASE("N12: offsets past 2^31 elements reach the right keys") {
-  // pytorch/pytorch#190857: keys stored as [Sk, B, D]; offsets in 32 bits wrap from B = 700 on.
-  ASTATIDE_NEED_GPU();
-  const std::int64_t batch = 700, rows = 64, keys = 24000, width = 128;
-  const runtime::Context context = runtime::Context::primary(0);
-  const std::size_t bytes = static_cast<std::size_t>(batch * keys * width * 2);
-  if (context.device().memory_bytes < 3 * bytes) ASTATIDE_SKIP("the device has too little memory");
-  const runtime::ScopedCurrent scope(context);
-  const runtime::Stream stream = runtime::Stream::create(context);
-
-  // One batch item alone, dense.
-  Case alone = gaussian_case({{"B", 1}, {"Hq", 1}, {"Hkv", 1}, {"Sq", rows}, {"Sk", keys}, {"D", width}, {"Dv", width}},
-                             ScalarType::bf16);
-  alone.algorithm = attention();
-  const HostTensors expected = run_case(alone, "simt/flash2", Device::cuda(0));
-
-  // The same item last of 700, everything else NaN.
-  DeviceTensor k(context, ScalarType::bf16, {keys, batch, width});
-  DeviceTensor v(context, ScalarType::bf16, {keys, batch, width});
-  DeviceTensor q(context, ScalarType::bf16, {1, 1, rows, width});
-  DeviceTensor o(context, ScalarType::bf16, {batch, 1, rows, width});
-  DeviceTensor l(context, ScalarType::f32, {batch, 1, rows});
-  k.buffer().fill(std::byte{0xff}, stream);
-  v.buffer().fill(std::byte{0xff}, stream);
-  q.put(alone.inputs.at("Q"), stream);
-  const std::size_t row_bytes = static_cast<std::size_t>(width) * 2;
-  for (std::int64_t j = 0; j < keys; ++j) {
-    const std::size_t to = static_cast<std::size_t>(j * batch + batch - 1) * row_bytes;
-    const std::size_t from = static_cast<std::size_t>(j) * row_bytes;
-    const auto row = [&](const char* name) {
-      return std::span<const std::byte>(*alone.inputs.at(name).data).subspan(from, row_bytes);
-    };
-    k.buffer().copy_from_host(row("K"), stream, to);
-    v.buffer().copy_from_host(row("V"), stream, to);
-  }
-  LaunchArguments arguments;
-  const Index strides = {width, width, batch * width, 1};
-  arguments.tensors["K"] = {k.view().data, ScalarType::bf16, {batch, 1, keys, width}, strides};
-  arguments.tensors["V"] = {v.view().data, ScalarType::bf16, {batch, 1, keys, width}, strides};
-  arguments.tensors["Q"] = {q.view().data, ScalarType::bf16, {batch, 1, rows, width}, {0, 0, width, 1}};
-  arguments.tensors["O"] = o.view();
-  arguments.tensors["L"] = l.view();
-  arguments.stream = stream.handle();
-  build(alone, "simt/flash2").launch(arguments);
-  const runtime::HostTensor all = o.take(stream);
-  runtime::HostTensor last = all;
-  last.shape[0] = 1;
-  last.offset = static_cast<std::size_t>((batch - 1) * rows) * row_bytes;
-  require_same_bits(last, expected.at("O"));
 }
 
 TEST_CASE("the program runs every schedule for GPUs in every type, and is checked") {
