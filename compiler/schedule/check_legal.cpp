@@ -17,7 +17,11 @@ void check_target(LegalityCheck& check) {
              (least.name.ends_with("a") || least.compute_capability > target.compute_capability)) {
     // Instructions of an architecture with an `a` are in no other (CUDA C++ Programming Guide, architecture-specific
     // features).
-    check.errors.error(where, "the schedule needs " + least.name + ", the target is " + target.name);
+    std::vector<std::string> notes;
+    if (least.name.ends_with("a"))
+      notes.emplace_back(
+          "wgmma, tma and warps are of sm_90a alone, mma: mma_sync and copy: cp_async of every target from sm_80 on");
+    check.errors.error(where, "the schedule needs " + least.name + ", the target is " + target.name, std::move(notes));
   }
 }
 

@@ -43,13 +43,58 @@ TEST_CASE("the schedules that these tests change are legal") {
   CHECK(message(kRoles, ScalarType::f16) == "");
 }
 
-TEST_CASE("tensor cores refuse f32, and say what takes it") {
+TEST_CASE("N18: tensor cores refuse f32, which they would round to TF32, and say what takes it") {
+  // triton-lang/triton#1671: products lost 13 bits without a word.
   CHECK(message(kMmaSync, ScalarType::f32) ==
         R"(s.yaml:4:47: error: mma of S: Q is f32, mma_sync reads f16 or bf16
     S: {compute_at: j.o, store_in: register, mma: mma_sync}
                                                   ^
 note: --dtype bf16, or mma: fma
 )");
+  CHECK_THAT(message(kRoles, ScalarType::f32),
+             Contains("s.yaml:5:47: error: mma of S: Q is f32, wgmma reads f16 or bf16") &&
+                 Contains("note: --dtype bf16, or mma: fma"));
+  // Nor where one input alone is f32.
+  for (const std::string& name : testing::tensor_core_schedule_names()) {
+    INFO(name);
+    Algorithm algorithm = testing::example_algorithm("causal_gqa");
+    for (Input& input : algorithm.inputs)
+      if (input.name == "K") input.dtype = ScalarType::f32;
+    CHECK_THAT(testing::outcome_of_compile(algorithm, parse_schedule(testing::shipped_schedule(name), "s.yaml"),
+                                           ScalarType::bf16),
+               Contains("mma of S: K is f32") && Contains("reads f16 or bf16"));
+  }
+}
+
+TEST_CASE("S05: warps that don't cover a tile are refused before anything is compiled") {
+  // tile-ai/tilelang#2537: a tile of 16 x 104 with 12 warps.
+  const std::string twelve =
+      with(with(kMmaSync, "{i: 128, j: 64}", "{i: 16, j: 104}"), "threads: [32, 4]", "threads: [96, 4]");
+  CHECK_THAT(message(twelve),
+             Contains("tiles of i are 16, 12 warps take 192 rows at a time") && Contains("note: tile: {i: 192}") &&
+                 Contains("tiles of j are 104, one instruction sums 16 at a time") && Contains("note: tile: {j: 96}"));
+  // Warpgroups of four warps and 64 rows.
+  CHECK_THAT(message(with(kRoles, "i: 128", "i: 96")), Contains("tiles of i are 96, 8 warps take 128 rows at a time"));
+  CHECK_THAT(message(with(kRoles, "consumer: 2", "consumer: 3")),
+             Contains("tiles of i are 128, 12 warps take 192 rows at a time") && Contains("note: tile: {i: 192}"));
+  CHECK_THAT(message(with(kRoles, "j: 64", "j: 104")), Contains("tiles of j are 104, one instruction sums 16"));
+  const std::string one_role =
+      with(with(testing::shipped_schedule("sm90/flash2_wgmma"), "{i: 128, j: 128}", "{i: 96, j: 128}"),
+           "threads: [64, 4]", "threads: [48, 4]");
+  CHECK_THAT(message(one_role),
+             Contains("threads of O are 6 warps, a warpgroup has four") && Contains("note: threads: [64, 4]"));
+}
+
+TEST_CASE("L12: a schedule for one architecture is refused on others, with what runs there") {
+  // Dao-AILab/flash-attention#1785: 'no kernel image is available' at the first launch.
+  for (const char* target : {"sm_80", "sm_89", "sm_100", "sm_120"}) {
+    INFO(target);
+    const Request request{.schedule = kRoles, .type = ScalarType::bf16, .target = *find_target(target)};
+    CHECK_THAT(request.message(),
+               Contains("s.yaml:1:9: error: the schedule needs sm_90a, the target is " + std::string(target)) &&
+                   Contains("mma: mma_sync and copy: cp_async of every target from sm_80 on"));
+    CHECK(Request{.schedule = kMmaSync, .type = ScalarType::bf16, .target = *find_target(target)}.message() == "");
+  }
 }
 
 TEST_CASE("an unknown family or copy is refused with the nearest") {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "compiler/schedule/target.h"
+#include "runtime/driver.h"
 #include "tests/gpu/device_tensor.h"
 #include "tests/gpu/require_gpu.h"
 #include "tests/support/case_run.h"
@@ -120,6 +122,36 @@ TEST_CASE("a schedule for the CPU is refused on a GPU") {
   const Case c =
       gaussian_case({{"B", 1}, {"Hq", 1}, {"Hkv", 1}, {"Sq", 8}, {"Sk", 8}, {"D", 64}, {"Dv", 64}}, ScalarType::f32);
   CHECK_THROWS_WITH(build(c, "cpu/flash2"), Contains("written for the CPU"));
+}
+
+TEST_CASE("L12: the target is that of the device that runs, whichever is current") {
+  // tile-ai/tilelang#2516: device 0 alone was looked at.
+  ASTATIDE_NEED_GPU();
+  const Case c =
+      gaussian_case({{"B", 1}, {"Hq", 2}, {"Hkv", 1}, {"Sq", 70}, {"Sk", 90}, {"D", 64}, {"Dv", 64}}, ScalarType::bf16);
+  const HostTensors expected = run_case(c, "simt/flash2", Device::cuda(0));
+  for (const runtime::DeviceFacts& device : runtime::driver().devices()) {
+    INFO("cuda:" << device.ordinal << " (" << device.name << ")");
+    const Target* known = target_of_device(10 * device.major + device.minor);
+    if (known == nullptr) continue;
+    for (const runtime::DeviceFacts& current : runtime::driver().devices()) {
+      const runtime::ScopedCurrent scope(runtime::Context::primary(current.ordinal));
+      const Executable executable = case_engine().build(c.algorithm, load_schedule("simt/flash2"),
+                                                        {Device::cuda(device.ordinal), c.dtype, c.extents, {}});
+      CHECK(executable.report().target.starts_with(device.target()));
+      const HostTensors out = run_case(c, "simt/flash2", Device::cuda(device.ordinal));
+      if (device.target() == runtime::driver().device(0).target()) require_same_bits(out.at("O"), expected.at("O"));
+    }
+    // A schedule of sm_90a runs there and is refused elsewhere, when it is built.
+    const auto build_wgmma = [&] {
+      case_engine().build(c.algorithm, load_schedule("sm90/flash3"),
+                          {Device::cuda(device.ordinal), c.dtype, c.extents, {}});
+    };
+    if (known->name == "sm_90a")
+      CHECK_NOTHROW(build_wgmma());
+    else
+      CHECK_THROWS_WITH(build_wgmma(), Contains("the schedule needs sm_90a, the target is " + device.target()));
+  }
 }
 
 TEST_CASE("the program runs every schedule for GPUs in every type, and is checked") {

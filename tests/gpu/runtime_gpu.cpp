@@ -206,7 +206,7 @@ TEST_CASE("PTX runs where a cubin for the device would") {
   CHECK(download(buffer, stream) == scaled(counting(100), -1.0f));
 }
 
-TEST_CASE("a cubin for another architecture is refused with the device and what was built") {
+TEST_CASE("L12: a cubin for another architecture is refused with the device and what was built") {
   ASTATIDE_NEED_GPU();
   const Context context = Context::primary(0);
   CompileRequest request = kernels(context);

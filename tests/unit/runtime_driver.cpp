@@ -58,7 +58,7 @@ TEST_CASE("the toolkit's stub of the driver is told from a driver") {
   CHECK(contains(message_of<MachineError>([&] { Driver::load(stub); }), "stub, made for linking only"));
 }
 
-TEST_CASE("a binary runs on devices that its target allows, and the error names both") {
+TEST_CASE("L12: a binary runs on devices that its target allows, and the error names both") {
   const DeviceFacts device = hopper();
   for (const char* target : {"sm_90", "sm_90a"}) CHECK_NOTHROW(check_runs_on(device, BinaryKind::cubin, target));
   for (const char* target : {"compute_80", "compute_90", "compute_90a"})
@@ -77,6 +77,19 @@ TEST_CASE("a binary runs on devices that its target allows, and the error names 
   CHECK_THROWS_AS(check_runs_on(ada, BinaryKind::ptx, "compute_90"), MachineError);
   const std::string message = message_of<MachineError>([&] { check_runs_on(device, BinaryKind::cubin, "sm_120"); });
   CHECK(contains(message, "sm_120 can't run on cuda:0 (H200), whose compute capability is 9.0"));
+  // PTX runs on what is newer, but for that of one architecture alone.
+  DeviceFacts blackwell = device;
+  blackwell.ordinal = 3;
+  blackwell.name = "B200";
+  blackwell.major = 10;
+  CHECK_NOTHROW(check_runs_on(blackwell, BinaryKind::ptx, "compute_80"));
+  CHECK_THROWS_AS(check_runs_on(blackwell, BinaryKind::cubin, "sm_80"), MachineError);
+  for (const auto& [kind, target] : {std::pair{BinaryKind::cubin, "sm_90a"}, {BinaryKind::ptx, "compute_90a"}}) {
+    const std::string refusal = message_of<MachineError>([&, k = kind, t = target] { check_runs_on(blackwell, k, t); });
+    CHECK(contains(refusal, std::string("code built for ") + target +
+                                " can't run on cuda:3 (B200), whose compute capability is 10.0"));
+    CHECK(contains(refusal, "build for sm_100"));
+  }
 }
 
 TEST_CASE("a launch outside the device's limits is refused with every number and limit") {

@@ -18,7 +18,7 @@ const NvrtcVersion kVersion = {12, 4};
 
 }  // namespace
 
-TEST_CASE("a known target gives its own cubin or PTX; a newer one gives PTX of the newest that is known") {
+TEST_CASE("L12: a known target gives its own cubin or PTX; a newer one gives PTX of the newest that is known") {
   const auto choose = [](const char* target, BinaryKind wanted) {
     return choose_architecture(target, wanted, kSupported, kVersion);
   };
@@ -31,7 +31,7 @@ TEST_CASE("a known target gives its own cubin or PTX; a newer one gives PTX of t
   CHECK(choose("sm_87", BinaryKind::cubin).architecture == "compute_86");
 }
 
-TEST_CASE("a target that this NVRTC can't serve is refused with what it can") {
+TEST_CASE("L12: a target that this NVRTC can't serve is refused with what it can") {
   const auto choose = [](const char* target) {
     return choose_architecture(target, BinaryKind::cubin, kSupported, kVersion);
   };
