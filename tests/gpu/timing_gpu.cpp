@@ -1,0 +1,143 @@
+// Times that don't depend on the GPU: what one launch takes beside another. The least of several rounds in turn, so
+// that clocks and neighbours change both.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <limits>
+
+#include "runtime/timing.h"
+#include "tests/gpu/device_tensor.h"
+#include "tests/gpu/require_gpu.h"
+#include "tests/support/case_run.h"
+#include "tests/support/schedule_cases.h"
+
+using namespace astatide;
+using namespace astatide::testing;
+
+namespace {
+
+constexpr int kRounds = 5;
+
+Case sized_case(bool causal, std::int64_t batch, std::int64_t heads, std::int64_t length, std::int64_t width) {
+  Case c;
+  c.algorithm = causal ? causal_attention() : attention();
+  c.extents = {{"B", batch},   {"Hq", heads}, {"Hkv", heads}, {"Sq", length},
+               {"Sk", length}, {"D", width},  {"Dv", width}};
+  c.dtype = ScalarType::bf16;
+  return c;
+}
+
+/// A case in device memory, to be launched many times. Its inputs are one small number everywhere.
+class Launchable {
+ public:
+  Launchable(const Case& c, const Schedule& schedule)
+      : context_(runtime::Context::primary(0)),
+        scope_(context_),
+        stream_(runtime::Stream::create(context_)),
+        executable_(case_engine().build(c.algorithm, schedule, {Device::cuda(0), c.dtype, c.extents, {}})) {
+    add("Q", c.dtype, query_shape(c));
+    add("K", c.dtype, key_shape(c));
+    add("V", c.dtype, value_shape(c));
+    for (const std::string& name : c.algorithm.outputs) {
+      const TensorView wanted = describe_tensor(executable_, name, c.extents);
+      add(name, wanted.dtype, wanted.shape);
+    }
+    arguments_.stream = stream_.handle();
+  }
+
+  double device_ms(int repetitions = 20) {
+    runtime::TimingOptions options;
+    options.repetitions = repetitions;
+    return runtime::time_launches(stream_, options, [&] { executable_.launch(arguments_); }).min_ms;
+  }
+
+  /// Of the thread that launches; the GPU may be behind.
+  double host_ms() {
+    constexpr int kLaunches = 100;
+    executable_.launch(arguments_);
+    stream_.synchronize();
+    const auto start = std::chrono::steady_clock::now();
+    for (int n = 0; n < kLaunches; ++n) executable_.launch(arguments_);
+    const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - start;
+    stream_.synchronize();
+    return passed.count() / kLaunches;
+  }
+
+ private:
+  void add(const std::string& name, ScalarType type, const Index& shape) {
+    DeviceTensor& tensor = tensors_.try_emplace(name, context_, type, shape).first->second;
+    tensor.buffer().fill(std::byte{0x3c}, stream_);  // 0.0115 in bf16
+    arguments_.tensors[name] = tensor.view();
+  }
+
+  runtime::Context context_;
+  runtime::ScopedCurrent scope_;
+  runtime::Stream stream_;
+  Executable executable_;
+  std::map<std::string, DeviceTensor> tensors_;
+  LaunchArguments arguments_;
+};
+
+/// The least device time of each, in turn.
+std::pair<double, double> least_ms(Launchable& a, Launchable& b) {
+  std::pair<double, double> least{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+  for (int round = 0; round < kRounds; ++round) {
+    least.first = std::min(least.first, a.device_ms());
+    least.second = std::min(least.second, b.device_ms());
+  }
+  return least;
+}
+
+}  // namespace
+
+TEST_CASE("P02: a short sequence takes little more than the least that a launch takes") {
+  // meta-pytorch/attention-gym#89: several times slower than a kernel made for it, at 128 keys.
+  ASTATIDE_NEED_GPU();
+  for (const std::string& name : tensor_core_schedule_names()) {
+    if (!runs_here(name)) continue;
+    const std::int64_t width = head_size_of(name);
+    Launchable trivial(sized_case(true, 1, 1, 1, width), load_schedule(name));
+    Launchable small(sized_case(true, 4, 16, 128, width), load_schedule(name));
+    const auto [least, time] = least_ms(trivial, small);
+    INFO(name << ": " << 1e3 * time << " us, and " << 1e3 * least << " us for one row and one key");
+    CHECK(time <= 3 * least);
+    double host = std::numeric_limits<double>::infinity();
+    for (int round = 0; round < kRounds; ++round) host = std::min(host, small.host_ms());
+    INFO("a call takes " << 1e3 * host << " us of the host");
+#ifdef NDEBUG
+    CHECK(1e3 * host <= 15);
+#else
+    CHECK(1e3 * host <= 300);
+#endif
+  }
+}
+
+TEST_CASE("P05: causal tiles, the longest first, take no longer than in their order") {
+  // Dao-AILab/flash-attention PR 2754: an order that won at 1k keys lost at 16k.
+  ASTATIDE_NEED_GPU();
+  if (!runs_here("sm90/flash3")) ASTATIDE_SKIP("no GPU of sm_90a, which the schedules with an order are for");
+  const std::string text = shipped_schedule("sm90/flash3");
+  const Schedule longest = parse_schedule(text, "longest_first.yaml");
+  const Schedule linear = parse_schedule(with(text, "persistent: longest_first", "persistent: linear"), "linear.yaml");
+  for (const std::int64_t length : {1024, 4096, 16384}) {
+    const Case c = sized_case(true, 32768 / length, 16, length, 128);
+    Launchable first(c, longest), second(c, linear);
+    const auto [a, b] = least_ms(first, second);
+    INFO(length << " keys: longest first " << a << " ms, linear " << b << " ms");
+    // What a pair of equal kernels differs by.
+    CHECK(a <= 1.03 * b);
+  }
+}
+
+TEST_CASE("P05: tiles that a mask hides cost nothing") {
+  ASTATIDE_NEED_GPU();
+  for (const std::string& name : tensor_core_schedule_names()) {
+    if (!runs_here(name)) continue;
+    const std::int64_t width = head_size_of(name);
+    Launchable causal(sized_case(true, 2, 16, 16384, width), load_schedule(name));
+    Launchable full(sized_case(false, 2, 16, 16384, width), load_schedule(name));
+    const auto [a, b] = least_ms(causal, full);
+    INFO(name << ": causal " << a << " ms, full " << b << " ms");
+    CHECK(a <= 0.6 * b);
+  }
+}
