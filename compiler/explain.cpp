@@ -35,10 +35,63 @@ constexpr int kRegisterUnit = 8;
 
 bool is_shared(const tile::Mem& mem) { return mem.space == Space::shared; }
 
-BufferUse use_of(const tile::Mem& mem) {
-  BufferUse use{mem.name, mem.space, mem.type, mem.dims, mem.ring, 0, mem.alias};
-  use.bytes = is_shared(mem) ? shared_bytes_of(mem) : mem.byte_count();
-  return use;
+int round_up(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+/// Columns that the storage of a tile has; those that only keep rows out of each other's banks are none.
+int held_columns(const tile::Mem& mem) {
+  if (std::holds_alternative<tile::Panels>(mem.layout)) return tile::panel_columns(mem);
+  const auto* grid = std::get_if<tile::ThreadGrid>(&mem.layout);
+  const int columns = mem.dims.back().extent;
+  return grid ? round_up(columns, grid->columns * grid->column_vector) : columns;
+}
+
+/// Columns of one axis of a kernel on tensor cores, all of which lie in one tile.
+struct WholeAxis {
+  int used = 0, computed = 0;
+};
+
+/// By name, those whose extents are known when the kernel is compiled.
+std::map<std::string, WholeAxis> whole_axes_of(const tile::Program& program, const tile::Kernel& kernel) {
+  std::map<std::string, WholeAxis> axes;
+  const auto add = [&](const std::vector<tile::Coordinate>& at) {
+    for (const tile::Coordinate& coordinate : at) {
+      if (!coordinate.limit || !coordinate.origin.is_constant(0)) continue;
+      const std::set<std::string> names = free_variables(*coordinate.limit);
+      if (std::all_of(names.begin(), names.end(), [&](const auto& name) { return program.known.contains(name); }))
+        axes[coordinate.axis].used = static_cast<int>(evaluate_integer(*coordinate.limit, program.known));
+    }
+  };
+  tile::walk(kernel.body, [&](const tile::Stmt& stmt) {
+    if (const auto* copy = std::get_if<tile::Copy>(&stmt.node)) {
+      if (const auto* view = std::get_if<tile::View>(&copy->src)) add(view->at);
+      if (const auto* view = std::get_if<tile::View>(&copy->dst)) add(view->at);
+    }
+  });
+  for (const tile::Mem& mem : kernel.mems) {
+    if (mem.dims.empty() || !axes.contains(mem.dims.back().axis)) continue;
+    // An operand in panels holds more columns than an instruction takes of it.
+    const int columns =
+        std::holds_alternative<tile::ThreadGrid>(mem.layout) ? held_columns(mem) : mem.dims.back().extent;
+    int& computed = axes[mem.dims.back().axis].computed;
+    computed = std::max(computed, columns);
+  }
+  return axes;
+}
+
+std::vector<BufferUse> buffers_of(const tile::Program& program, const tile::Kernel& kernel) {
+  std::map<std::string, WholeAxis> axes;
+  if (tile::on_tensor_cores(kernel.body)) axes = whole_axes_of(program, kernel);
+  std::vector<BufferUse> out;
+  for (const tile::Mem& mem : kernel.mems) {
+    BufferUse& use = out.emplace_back(BufferUse{mem.name, mem.space, mem.type, mem.dims, mem.ring, 0, mem.alias, {}});
+    use.bytes = is_shared(mem) ? shared_bytes_of(mem) : mem.byte_count();
+    const auto axis = mem.dims.empty() ? axes.end() : axes.find(mem.dims.back().axis);
+    if (axis == axes.end()) continue;
+    const Padding padding{axis->first, axis->second.used, axis->second.computed,
+                          std::max(held_columns(mem), axis->second.used)};
+    if (padding.computed > padding.used || padding.held > padding.used) use.padding = padding;
+  }
+  return out;
 }
 
 void limit(KernelUse& use, std::int64_t blocks, const std::string& by) {
@@ -66,10 +119,11 @@ double compulsory_bytes(const tile::KernelStatistics& kernel, const std::vector<
   return bytes;
 }
 
-KernelUse use_of(const tile::Kernel& kernel, const tile::KernelStatistics& statistics, const Explanation& all) {
+KernelUse use_of(const tile::Program& program, const tile::Kernel& kernel, const tile::KernelStatistics& statistics,
+                 const Explanation& all) {
   KernelUse use;
   use.statistics = statistics;
-  for (const tile::Mem& mem : kernel.mems) use.buffers.push_back(use_of(mem));
+  use.buffers = buffers_of(program, kernel);
   use.threads = kernel.threads();
   if (all.target.is_cuda()) use.registers = fragment_registers(kernel);
   count_occupancy(use, all.target);
@@ -180,7 +234,7 @@ Explanation explain(const Algorithm& algorithm, const Schedule& schedule, const 
   out.peak = peak_of(options.target);
   out.statistics = statistics_of(program, options.sizes);
   for (std::size_t n = 0; n < program.kernels.size(); ++n)
-    out.kernels.push_back(use_of(program.kernels[n], out.statistics.kernels[n], out));
+    out.kernels.push_back(use_of(program, program.kernels[n], out.statistics.kernels[n], out));
   out.skipped = skipped_share(algorithm, schedule, options, out.statistics);
   return out;
 }

@@ -21,6 +21,18 @@ struct Peak {
 };
 std::optional<Peak> peak_of(const Target& target);
 
+/// The last axis of a tile where tensor cores take more columns than the axis has.
+struct Padding {
+  std::string axis;
+  int used = 0;      // columns that the axis has, such as a head size of 72
+  int computed = 0;  // that products take, such as 80
+  int held = 0;      // that the storage has, such as 128 in two panels
+
+  /// Shares of the work of products with this tile, and of its bytes, that go into columns that the axis has not.
+  double wasted_work() const { return 1 - static_cast<double>(used) / computed; }
+  double wasted_bytes() const { return 1 - static_cast<double>(used) / held; }
+};
+
 /// A tile of a kernel: where it lives and what it takes.
 struct BufferUse {
   std::string name;
@@ -30,6 +42,7 @@ struct BufferUse {
   int ring = 1;
   std::int64_t bytes = 0;  // of a block; all slots and padding included
   std::string alias;       // the tile whose storage it shares
+  std::optional<Padding> padding;
 };
 
 /// The least time of a kernel by each of what it needs, in seconds.

@@ -94,6 +94,72 @@ TEST_CASE("explain: a lagging reference leaves V a bound, and says what becomes 
   CHECK(optimistic->largest.at("V") == std::ldexp(1.0, 128 - 60 - 13));
 }
 
+TEST_CASE("explain: tensor cores pad a head size, and each tile says by how much") {
+  const auto paddings = [](const std::string& schedule, std::int64_t d, std::int64_t dv) {
+    const std::map<std::string, std::int64_t> sizes = {{"B", 1},    {"Hq", 2}, {"Hkv", 1}, {"Sq", 200},
+                                                       {"Sk", 300}, {"D", d},  {"Dv", dv}};
+    const Schedule value = load_schedule(schedule);
+    const Explanation e =
+        explain(load_algorithm("causal_gqa"), value, {*find_target(value.target), sizes, ScalarType::bf16});
+    std::map<std::string, Padding> out;
+    for (const BufferUse& buffer : e.kernels.at(0).buffers)
+      if (buffer.padding) out[buffer.name] = *buffer.padding;
+    return out;
+  };
+  // One instruction sums 16 columns of d, and makes 8 of e.
+  const auto rows = paddings("sm80/flash2", 72, 36);
+  CHECK(rows.size() == 5);  // Q_s, K_s, V_s, O_acc, O_tile
+  for (const char* name : {"Q_s", "K_s"}) {
+    CHECK(rows.at(name).axis == "d");
+    CHECK(rows.at(name).used == 72);
+    CHECK(rows.at(name).computed == 80);
+    CHECK(rows.at(name).wasted_work() == Approx(0.1));
+  }
+  CHECK(rows.at("O_acc").axis == "e");
+  CHECK(rows.at("O_acc").used == 36);
+  CHECK(rows.at("O_acc").computed == 40);
+  CHECK(rows.at("V_s").computed == 40);
+  // Panels have 64 columns.
+  const auto panels = paddings("sm90/flash3", 72, 40);
+  CHECK(panels.size() == 3);
+  CHECK(panels.at("K_s").computed == 80);
+  CHECK(panels.at("K_s").held == 128);
+  CHECK(panels.at("K_s").wasted_bytes() == Approx(0.4375));
+  CHECK(panels.at("V_s").computed == 40);
+  CHECK(panels.at("V_s").wasted_work() == 0);
+  CHECK(panels.at("V_s").held == 64);
+  CHECK(paddings("sm90/flash3", 128, 64).empty());
+  CHECK(paddings("sm80/flash2", 96, 40).empty());
+}
+
+TEST_CASE("explain says what is padded, as text and as JSON") {
+  std::vector<std::string> words = {"explain", "attention", "--schedule", "sm90/flash3",
+                                    "--dtype", "bf16",      "--shape",    "Sq=200,Sk=300,D=72,Dv=40"};
+  const ProgramResult text = run_astatide(words);
+  INFO(text.err);
+  CHECK_THAT(text.out,
+             Catch::Contains("shared memory, d padded from 72 to 80: 10.0 % of its products wasted; 128 columns "
+                             "held: 43.8 % of its bytes\n") &&
+                 Catch::Contains("shared memory, e padded from 40: 64 columns held: 37.5 % of its bytes\n"));
+  words.emplace_back("--json");
+  const nlohmann::json out = nlohmann::json::parse(run_astatide(words).out);
+  int padded = 0;
+  for (const nlohmann::json& buffer : out.at("kernels").at(0).at("buffers")) {
+    if (buffer.at("name") != "K_s") {
+      CHECK(buffer.contains("padding") == (buffer.at("name") == "Q_s" || buffer.at("name") == "V_s"));
+      continue;
+    }
+    ++padded;
+    CHECK(buffer.at("padding") == nlohmann::json({{"axis", "d"},
+                                                  {"used", 72},
+                                                  {"computed", 80},
+                                                  {"held", 128},
+                                                  {"wasted_work", 1 - 72.0 / 80},
+                                                  {"wasted_bytes", 1 - 72.0 / 128}}));
+  }
+  CHECK(padded == 1);
+}
+
 TEST_CASE("explain says the same as text and as JSON") {
   const std::vector<std::string> words = {"explain",    "attention",
                                           "--schedule", "simt/standard",
