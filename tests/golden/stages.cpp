@@ -2,7 +2,6 @@
 // UPDATE_GOLDENS=1 writes them anew; a missing one fails.
 
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <fstream>
 #include <map>
 
@@ -38,9 +37,8 @@ std::map<std::string, std::string> stages_of(const std::string& algorithm_name, 
 
 void require_goldens(const std::string& name, const std::string& algorithm) {
   const std::filesystem::path folder = source_path("tests/golden/" + name);
-  const bool update = std::getenv("UPDATE_GOLDENS") != nullptr && std::string(std::getenv("UPDATE_GOLDENS")) == "1";
   for (const auto& [file, text] : stages_of(algorithm, text_of(folder / "schedule.yaml"))) {
-    if (update) std::ofstream(folder / file, std::ios::binary) << text;
+    if (updates_goldens()) std::ofstream(folder / file, std::ios::binary) << text;
     INFO(name << "/" << file << ": UPDATE_GOLDENS=1 writes what is there now");
     REQUIRE(std::filesystem::exists(folder / file));
     CHECK(text_of(folder / file) == text);

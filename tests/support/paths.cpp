@@ -20,6 +20,11 @@ std::string text_of(const std::filesystem::path& path) {
   return text.str();
 }
 
+bool updates_goldens() {
+  const char* update = std::getenv("UPDATE_GOLDENS");
+  return update != nullptr && std::string_view(update) == "1";
+}
+
 std::filesystem::path program_path() {
   std::error_code error;
   const auto beside = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "astatide";

@@ -14,6 +14,9 @@ std::filesystem::path source_path(std::string_view relative);
 /// What a file holds. Throws where there is none.
 std::string text_of(const std::filesystem::path& path);
 
+/// UPDATE_GOLDENS=1: goldens are written, not compared.
+bool updates_goldens();
+
 /// The command-line program: beside the running test when it is there, else in the build tree.
 std::filesystem::path program_path();
 
