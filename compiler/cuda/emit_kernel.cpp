@@ -32,7 +32,11 @@ KernelEmitter::KernelEmitter(const tile::Program& program, const tile::Kernel& k
   tile::walk(kernel.body, [&](const tile::Stmt& stmt) {
     if (const auto* loop = std::get_if<tile::For>(&stmt.node)) taken_.insert(loop->var);
     if (const auto* let = std::get_if<tile::Let>(&stmt.node)) taken_.insert(let->name);
-    if (const auto* mma = std::get_if<tile::Mma>(&stmt.node)) has_wgmma_ = has_wgmma_ || mma->by == tile::Family::wgmma;
+    const auto* product = std::get_if<tile::Mma>(&stmt.node);
+    const auto* moved = std::get_if<tile::Copy>(&stmt.node);
+    has_wgmma_ = has_wgmma_ || (product && product->by == tile::Family::wgmma);
+    keeps_uniform_ = keeps_uniform_ || (product && product->by == tile::Family::mma_sync) ||
+                     (moved && moved->via == tile::Via::cp_async);
     if (const auto* vote = std::get_if<tile::Vote>(&stmt.node)) {
       taken_.insert(vote->flag);
       flags_.insert(vote->flag);
@@ -42,6 +46,7 @@ KernelEmitter::KernelEmitter(const tile::Program& program, const tile::Kernel& k
       for (const tile::CopyOperand* operand : {&copy->dst, &copy->src})
         if (const auto* view = std::get_if<tile::View>(operand)) take(view->at);
   });
+  keeps_uniform_ = keeps_uniform_ && !has_roles();
   thread_ = claim("thread");
   row_ = claim("thread_row");
   column_ = claim("thread_column");
@@ -123,8 +128,9 @@ void KernelEmitter::emit_tile_axes(SourceText& out, const std::string& number) c
     const tile::TileAxis& axis = kernel_.tiles[i];
     const std::string divisor = count_text(axis);
     const bool last = i + 1 == kernel_.tiles.size();
-    out.line(fmt::format("const int {} = {}{}{};", axis.var, axis.descending ? divisor + " - 1 - " : "", block,
-                         last ? "" : " % " + divisor));
+    const std::string place = fmt::format("{}{}{}", axis.descending ? divisor + " - 1 - " : "", block,
+                                          last ? "" : " % " + divisor);
+    out.line(fmt::format("const int {} = {};", axis.var, keeps_uniform_ ? "uniform(" + place + ")" : place));
     if (!last) out.line(fmt::format("{} /= {};", block, divisor));
   }
 }
@@ -143,6 +149,8 @@ void KernelEmitter::emit_shared(SourceText& out) const {
   if (std::none_of(kernel_.mems.begin(), kernel_.mems.end(), is_shared)) return;
   const std::string pool = fresh("shared_memory");
   out.line(fmt::format("extern __shared__ __align__({}) unsigned char {}[];", has_wgmma_ ? 1024 : 128, pool));
+  if (own_names_.contains("shared_base"))
+    out.line(fmt::format("const unsigned {} = uniform(shared_address({}));", claimed("shared_base"), pool));
   for (const Mem& mem : kernel_.mems) {
     if (!is_shared(mem)) continue;
     if (mem.offset < 0) throw InternalError("tile " + mem.name + " has no place in shared memory");
@@ -202,7 +210,12 @@ std::string KernelEmitter::emit() {
     emit_barriers(head);
   else
     emit_registers(head);
-  for (const auto& [name, condition] : vector_flags_) head.line(fmt::format("const bool {} = {};", name, condition));
+  for (const auto& [name, condition] : vector_flags_)
+    head.line(fmt::format("const bool {} = {};", name, keeps_uniform_ ? "uniform(" + condition + ")" : condition));
+  for (const auto& [address, name] : bases_) {
+    const std::string tensor = address.substr(0, address.find(' '));
+    head.line(fmt::format("const {}* const {} = {};", tensor_type(tensor), name, address));
+  }
   head.line("");
   return head.text() + out_.text() + "}\n";
 }

@@ -36,24 +36,35 @@ void KernelEmitter::emit_mma_sync(const tile::Mma& mma) {
                                     dst.dims[1].extent, contracted, warps));
   const std::string type = type_text(rhs.type);
   const std::string k = fresh("k"), m = fresh("m"), n = fresh("n"), a = fresh("a"), b = fresh("b");
-  const std::string lane = fresh("lane"), warp = fresh("warp");
-  const auto place = [&](const tile::Mem& tile, const std::string& row, const std::string& column) {
-    return in_panels(tile)
-               ? fmt::format("{} + in_panels<{}>({}, {})", base(tile, false), tile.dims[0].extent, row, column)
-               : fmt::format("{} + ({}) * {} + {}", base(tile, false), row, pitch_of(tile), column);
+  const std::string lane = fresh("lane"), lhs_at = fresh(lhs.name + "_at"), rhs_at = fresh(rhs.name + "_at");
+  // Of a tile's row r * 16 + row and column c * 16 + column a lane keeps the address of (row, column): r and c are
+  // constants, so the rest folds into what the instruction adds. In panels a step of 16 columns flips bits of a chunk's
+  // number, whose lowest is the lane's own.
+  const auto declare = [&](const std::string& name, const tile::Mem& tile, const std::string& row,
+                           const std::string& column) {
+    out_.line(fmt::format("const unsigned {} = {};", name, shared_place(tile, row, column, false)));
+  };
+  const auto place = [&](const std::string& name, const tile::Mem& tile, const std::string& r, const std::string& c) {
+    if (!in_panels(tile)) return fmt::format("{} + {} * {} + {} * 32", name, r, 32 * pitch_of(tile), c);
+    return fmt::format("({0} ^ {1} % 4 * 32) + {1} / 4 * {2} + {3} * 2048", name, c, 128 * tile.dims[0].extent, r);
   };
 
   out_.line(fmt::format("// {} {} {} * {}, {} = {}", dst.name, mma.accumulate ? "+=" : "=", lhs.name, rhs.name, axis,
                         contracted));
   out_.open("");
   out_.line(fmt::format("const int {} = {} % 32;", lane, thread_));
-  if (lhs.space == Space::shared) out_.line(fmt::format("const int {} = {} / 32;", warp, thread_));
+  const bool in_registers = lhs.space == Space::register_file;
+  if (!in_registers)
+    declare(lhs_at, lhs, fmt::format("{} / 32 * 16 + {} % 16", thread_, lane), fmt::format("{} / 16 * 8", lane));
+  if (along_rows)
+    declare(rhs_at, rhs, fmt::format("{0} % 8 + {0} / 16 * 8", lane), fmt::format("{} / 8 % 2 * 8", lane));
+  else
+    declare(rhs_at, rhs, fmt::format("{} % 16", lane), fmt::format("{} / 16 * 8", lane));
   if (!mma.accumulate) {
     out_.open_unrolled(held_row_, fragment.registers());
     out_.line(fmt::format("{}[{}] = 0.0f;", dst.name, held_row_));
     out_.close();
   }
-  const bool in_registers = lhs.space == Space::register_file;
   if (mma.unroll > 0 && !in_registers) {
     out_.line(fmt::format("#pragma unroll {}", mma.unroll));
     out_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", k, steps));
@@ -63,9 +74,8 @@ void KernelEmitter::emit_mma_sync(const tile::Mma& mma) {
   if (!in_registers) {
     out_.line(fmt::format("unsigned {}[{}][4];", a, blocks));
     out_.open_unrolled(m, blocks);
-    out_.line(fmt::format("ldmatrix4({}[{}], {});", a, m,
-                          place(lhs, fmt::format("({} + {} * {}) * 16 + {} % 16", warp, m, warps, lane),
-                                fmt::format("{} * 16 + {} / 16 * 8", k, lane))));
+    out_.line(
+        fmt::format("ldmatrix4({}[{}], {});", a, m, place(lhs_at, lhs, fmt::format("{} * {}", m, warps), k)));
     out_.close();
   }
   // Of a left operand in registers: rows g and g + 8, columns 2q and 2q + 8 of step k.
@@ -85,14 +95,8 @@ void KernelEmitter::emit_mma_sync(const tile::Mma& mma) {
   // Two tiles of 8 columns a load; a last single one reads what lies behind it, too, and leaves it.
   out_.open_unrolled(n, (tiles + 1) / 2);
   out_.line(fmt::format("unsigned {}[4];", b));
-  if (along_rows)
-    out_.line(fmt::format("ldmatrix4({}, {});", b,
-                          place(rhs, fmt::format("{0} * 16 + {1} % 8 + {1} / 16 * 8", n, lane),
-                                fmt::format("{0} * 16 + {1} / 8 % 2 * 8", k, lane))));
-  else
-    out_.line(fmt::format(
-        "ldmatrix4_transposed({}, {});", b,
-        place(rhs, fmt::format("{0} * 16 + {1} % 16", k, lane), fmt::format("{0} * 16 + {1} / 16 * 8", n, lane))));
+  out_.line(along_rows ? fmt::format("ldmatrix4({}, {});", b, place(rhs_at, rhs, n, k))
+                       : fmt::format("ldmatrix4_transposed({}, {});", b, place(rhs_at, rhs, k, n)));
   multiply(fmt::format("2 * {}", n), b + "[0]", b + "[1]");
   if (tiles % 2 == 1) out_.open(fmt::format("if (2 * {} + 1 < {})", n, tiles));
   multiply(fmt::format("2 * {} + 1", n), b + "[2]", b + "[3]");
