@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -192,6 +193,21 @@ void KernelEmitter::emit_registers(SourceText& out) const {
   for (const std::string& flag : flags_) out.line(fmt::format("bool {} = false;  // of a warp", flag));
 }
 
+void KernelEmitter::emit_body() {
+  const auto last = std::find_if(kernel_.body.rbegin(), kernel_.body.rend(), [](const tile::Stmt& stmt) {
+    return std::holds_alternative<tile::For>(stmt.node);
+  });
+  const bool again = keeps_uniform_ && last != kernel_.body.rend() && !kernel_.tiles.empty();
+  const auto behind = again ? last.base() : kernel_.body.end();
+  emit_block({kernel_.body.begin(), behind});
+  if (!again) return;
+  out_.open("");
+  out_.line("// Which tile this is, found again: not kept in registers while the loops run.");
+  emit_tile_axes(out_, "block_number()");
+  emit_block({behind, kernel_.body.end()});
+  out_.close();
+}
+
 std::string KernelEmitter::emit() {
   out_.indent = 1;
   if (kernel_.persistent)
@@ -200,7 +216,7 @@ std::string KernelEmitter::emit() {
       if (std::holds_alternative<tile::Role>(stmt.node)) emit_statement(stmt);
     }
   else
-    emit_block(kernel_.body);
+    emit_body();
   SourceText head;
   head.open(signature());
   emit_thread(head);
@@ -210,8 +226,12 @@ std::string KernelEmitter::emit() {
     emit_barriers(head);
   else
     emit_registers(head);
-  for (const auto& [name, condition] : vector_flags_)
-    head.line(fmt::format("const bool {} = {};", name, keeps_uniform_ ? "uniform(" + condition + ")" : condition));
+  for (const auto& [name, condition] : vector_flags_) head.line(fmt::format("const bool {} = {};", name, condition));
+  if (!staged_flags_.empty()) {
+    const std::string all = fmt::format("{}", fmt::join(staged_flags_, " && "));
+    head.line(fmt::format("const bool {} = {};", claimed("staged_in_vectors"),
+                          keeps_uniform_ ? "uniform(" + all + ")" : all));
+  }
   for (const auto& [address, name] : bases_) {
     const std::string tensor = address.substr(0, address.find(' '));
     head.line(fmt::format("const {}* const {} = {};", tensor_type(tensor), name, address));

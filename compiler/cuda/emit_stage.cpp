@@ -99,7 +99,10 @@ void KernelEmitter::emit_stage(const tile::View& view, const Mem& dst, bool asyn
   const bool vectors =
       dim && along && columns % vector == 0 && along->origin == Expr(0) && (!along->limit || is_whole(*along->limit));
   if (!vectors) return one_by_one();
-  out_.open("if (" + vector_flag(view.tensor, *dim, vector) + ")");
+  // One flag for all that is staged, since each would take a register.
+  if (!own_names_.contains("staged_in_vectors")) claim("staged_in_vectors");
+  staged_flags_.insert(vector_flag(view.tensor, *dim, vector));
+  out_.open("if (" + claimed("staged_in_vectors") + ")");
   const int across = columns / vector;
   const auto row_dim = contiguous_dim(view, dst.dims[0].axis);
   if (row_dim && threads % across == 0 && rows * across % threads == 0) {

@@ -60,6 +60,9 @@ class KernelEmitter {
   void emit_registers(SourceText& out) const;
   std::string describe(const tile::Mem& mem) const;
 
+  /// The statements for one tile.
+  void emit_body();
+
   // emit_statements.cpp: dispatch, control flow
   void emit_block(const tile::Block& block);
   void emit_statement(const tile::Stmt& stmt);
@@ -198,6 +201,7 @@ class KernelEmitter {
   std::map<std::string, std::string> own_names_;     // emitter's names that belong to a tensor or a tile
   std::vector<int> element_depth_;                   // braces opened by open_element
   std::map<std::string, std::string> vector_flags_;  // name to condition, declared in front of the body
+  std::set<std::string> staged_flags_;               // those of tensors that are staged as they are
   std::map<std::string, std::string> bases_;         // declarations to names of addresses, in front of the body, too
   std::map<std::string, std::string> functions_;
   bool has_wgmma_ = false;

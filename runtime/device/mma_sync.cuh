@@ -50,6 +50,13 @@ __device__ __forceinline__ unsigned shared_address(const void* p) {
 // A number that all lanes of a warp hold alike. The result lies in a uniform register, and is not computed again.
 __device__ __forceinline__ unsigned uniform(unsigned x) { return __reduce_or_sync(0xffffffffu, x); }
 
+// blockIdx.x, read anew.
+__device__ __forceinline__ int block_number() {
+  int number;
+  asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(number));
+  return number;
+}
+
 // Four matrices of 8 x 8 16-bit elements; lane 8 * n + r gives the address, in shared memory, of row r of matrix n.
 __device__ __forceinline__ void ldmatrix4(unsigned (&d)[4], unsigned row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
