@@ -37,7 +37,7 @@ constexpr std::array kPasses{
          "on tensor cores a weight is one multiply-add and one power of two an element"},
     Pass{"hoist_row_invariants", hoist_row_invariants, "no map over a tile computes what is constant in a row"},
     Pass{"overlap", overlap, "a delayed product runs behind the product of the next tile"},
-    Pass{"order_tiles", order_tiles, "tiles of persistent blocks have an order"},
+    Pass{"order_tiles", order_tiles, "tiles have an order: those of the longest loops come first where blocks start in it"},
     Pass{"stage_tiles", stage_tiles, "every operand of a product lives in shared memory or registers"},
     Pass{"specialize_roles", specialize_roles, "with producers, each statement is of one role"},
     Pass{"insert_barriers", insert_barriers, "no thread reads what another has not finished"},

@@ -104,8 +104,8 @@ std::string KernelEmitter::signature() const {
         break;
     }
   }
-  return fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 1) {}({})", kernel_.block_threads(),
-                     function_name(kernel_), text);
+  return fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) {}({})", kernel_.block_threads(),
+                     kernel_.blocks, function_name(kernel_), text);
 }
 
 void KernelEmitter::emit_thread(SourceText& out) const {
