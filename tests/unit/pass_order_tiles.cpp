@@ -14,6 +14,7 @@ bool is_descending(const char* begin, const char* end, std::optional<TileOrder> 
       {let("last", end), loop("j_o", begin, "cut", {fill("m", 0)}), loop("j_o", "cut", "last", {fill("m", 1)})});
   tile::Kernel& kernel = program.kernels[0];
   kernel.tiles = {{"i_o", Index("n").value}, {"h", Index("H").value}};
+  kernel.thread_rows = 8, kernel.thread_columns = 4;
   kernel.persistent = order;
   for (const Pass& pass : pass_table()) {
     if (pass.name != std::string_view("order_tiles")) continue;
