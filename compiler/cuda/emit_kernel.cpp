@@ -129,8 +129,8 @@ void KernelEmitter::emit_tile_axes(SourceText& out, const std::string& number) c
     const tile::TileAxis& axis = kernel_.tiles[i];
     const std::string divisor = count_text(axis);
     const bool last = i + 1 == kernel_.tiles.size();
-    const std::string place = fmt::format("{}{}{}", axis.descending ? divisor + " - 1 - " : "", block,
-                                          last ? "" : " % " + divisor);
+    const std::string place =
+        fmt::format("{}{}{}", axis.descending ? divisor + " - 1 - " : "", block, last ? "" : " % " + divisor);
     out.line(fmt::format("const int {} = {};", axis.var, keeps_uniform_ ? "uniform(" + place + ")" : place));
     if (!last) out.line(fmt::format("{} /= {};", block, divisor));
   }
@@ -194,9 +194,8 @@ void KernelEmitter::emit_registers(SourceText& out) const {
 }
 
 void KernelEmitter::emit_body() {
-  const auto last = std::find_if(kernel_.body.rbegin(), kernel_.body.rend(), [](const tile::Stmt& stmt) {
-    return std::holds_alternative<tile::For>(stmt.node);
-  });
+  const auto last = std::find_if(kernel_.body.rbegin(), kernel_.body.rend(),
+                                 [](const tile::Stmt& stmt) { return std::holds_alternative<tile::For>(stmt.node); });
   const bool again = keeps_uniform_ && last != kernel_.body.rend() && !kernel_.tiles.empty();
   const auto behind = again ? last.base() : kernel_.body.end();
   emit_block({kernel_.body.begin(), behind});

@@ -17,15 +17,15 @@ using tile::Mem;
 namespace {
 
 constexpr int kCopiesUnrolled = 4;  // more addresses at a time would cost registers
-constexpr int kPanelColumns = 64;  // of 16 bits
+constexpr int kPanelColumns = 64;   // of 16 bits
 constexpr int kStepsUnrolled = 8;   // of copies that share one address
 
 }  // namespace
 
 // A thread copies the same columns of rows that lie a step apart: it has one address in each memory, and steps on from
 // there by what is the same for all threads.
-void KernelEmitter::emit_stage_rows(const tile::View& view, const Mem& dst, std::size_t row_dim,
-                                    std::size_t column_dim, int vector, bool asynchronous) {
+void KernelEmitter::emit_stage_rows(const tile::View& view, const Mem& dst, std::size_t row_dim, std::size_t column_dim,
+                                    int vector, bool asynchronous) {
   const int across = dst.dims[1].extent / vector, step = kernel_.threads() / across;
   const int steps = dst.dims[0].extent / step;
   const std::string row = fresh("row"), column = fresh("column"), from = fresh("from"), to = fresh("to");
@@ -33,8 +33,9 @@ void KernelEmitter::emit_stage_rows(const tile::View& view, const Mem& dst, std:
   out_.line(fmt::format("const int {0} = {2} / {3}, {1} = {2} % {3} * {4};", row, column, thread_, across, vector));
   const tile::Coordinate& rows = *find_coordinate(view, dst.dims[0].axis);
   const std::string origin = integer_text(rows.origin, scope()), stride_text = stride(view.tensor, row_dim);
-  out_.line(fmt::format("const {}* const {} = {} + {} * {} + {}{};", type, from, address_from_base(view, {row_dim, column_dim}), row, stride_text,
-                        column, origin == "0" ? "" : fmt::format(" + ({}) * {}", origin, stride_text)));
+  out_.line(fmt::format("const {}* const {} = {} + {} * {} + {}{};", type, from,
+                        address_from_base(view, {row_dim, column_dim}), row, stride_text, column,
+                        origin == "0" ? "" : fmt::format(" + ({}) * {}", origin, stride_text)));
   std::string present;
   if (rows.limit && !always_within(rows, dst)) {
     const std::string left = fresh("rows_left");
@@ -50,9 +51,8 @@ void KernelEmitter::emit_stage_rows(const tile::View& view, const Mem& dst, std:
   if (together) out_.line(fmt::format("const unsigned {} = {};", to, shared_place(dst, row, column, true)));
   out_.line(fmt::format("#pragma unroll {}", std::min(steps, kStepsUnrolled)));
   out_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", n, steps));
-  const std::string target = together
-                                 ? fmt::format("{} + {} * {}", to, n, step * pitch * size_in_bytes(dst.type))
-                                 : shared_place(dst, fmt::format("{} + {} * {}", row, n, step), column, true);
+  const std::string target = together ? fmt::format("{} + {} * {}", to, n, step * pitch * size_in_bytes(dst.type))
+                                      : shared_place(dst, fmt::format("{} + {} * {}", row, n, step), column, true);
   out_.line(fmt::format("{}({}, {} + {} * {} * {}, {});", asynchronous ? "cp_async16" : "copy16", target, from, n, step,
                         stride_text, present.empty() ? "true" : present));
   out_.close();
@@ -111,8 +111,8 @@ void KernelEmitter::emit_stage(const tile::View& view, const Mem& dst, bool asyn
     const Element at = elements(vector);
     const std::string limits = declare_coordinates(view.at, dst, at);
     out_.line(fmt::format("{}({}, {}, {});", asynchronous ? "cp_async16" : "copy16",
-                          shared_place(dst, at.row, at.column, true),
-                          address_from_base(view), limits.empty() ? "true" : limits));
+                          shared_place(dst, at.row, at.column, true), address_from_base(view),
+                          limits.empty() ? "true" : limits));
     out_.close();
   }
   out_.close();

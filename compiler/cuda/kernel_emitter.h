@@ -100,6 +100,10 @@ class KernelEmitter {
 
   // emit_mma_sync.cpp
   void emit_mma_sync(const tile::Mma& mma);
+  /// dst, a left operand in registers, becomes src, in shared memory.
+  void emit_ldmatrix(const tile::Mem& dst, const tile::Mem& src);
+  /// Address of what a lane reads first of a left operand in shared memory.
+  std::string left_place(const tile::Mem& lhs, const std::string& lane);
   /// dst, 16 bits in registers, becomes src, f32 in registers.
   void emit_narrow(const tile::Mem& dst, const tile::Mem& src);
 

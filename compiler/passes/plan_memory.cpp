@@ -17,8 +17,6 @@ using tile::Mem;
 
 constexpr std::int64_t kAlignment = 128, kPanelAlignment = 1024;
 
-constexpr int kOtherRegisters = 60;  // beside fragments: operands under way, addresses, strides
-
 std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
@@ -128,8 +126,8 @@ int registers_of(const Mem& mem) {
   return 0;
 }
 
-/// Warps of other blocks work while one waits for its products, and a compiler that knows how many blocks there are to be
-/// keeps to their share of the registers. Warps of wgmma have their own ways to wait.
+/// Warps of other blocks work while one waits for its products, and a compiler that knows how many blocks there are to
+/// be keeps to their share of the registers. Warps of wgmma have their own ways to wait.
 int plan_blocks(const Kernel& kernel, const Target& target) {
   bool by_warps = false;
   tile::walk(kernel.body, [&](const tile::Stmt& stmt) {
@@ -137,9 +135,8 @@ int plan_blocks(const Kernel& kernel, const Target& target) {
     by_warps = by_warps || (mma && mma->by == tile::Family::mma_sync);
   });
   if (!by_warps || kernel.producers > 0) return 1;
-  const int registers = static_cast<int>(round_up(most_registers(kernel).first + kOtherRegisters, kRegisterUnit));
   const std::int64_t blocks =
-      std::min({target.registers_per_sm / (std::int64_t{registers} * kernel.threads()),
+      std::min({blocks_by_registers(most_registers(kernel).first, kernel.threads(), target),
                 target.shared_memory_per_sm / (kernel.shared_bytes + kReservedSharedBytes),
                 std::int64_t{target.threads_per_sm / kernel.threads()}, std::int64_t{target.blocks_per_sm}});
   return static_cast<int>(std::max<std::int64_t>(1, blocks));
@@ -148,6 +145,10 @@ int plan_blocks(const Kernel& kernel, const Target& target) {
 }  // namespace
 
 std::int64_t shared_bytes_of(const Mem& mem) { return mem.byte_count(); }
+
+std::int64_t blocks_by_registers(int fragments, int threads, const Target& target) {
+  return target.registers_per_sm / (round_up(fragments + kOtherRegisters, kRegisterUnit) * threads);
+}
 
 int fragment_registers(const Kernel& kernel) { return most_registers(kernel).first; }
 

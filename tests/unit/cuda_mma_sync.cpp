@@ -1,7 +1,7 @@
 // The emitted text of kernels on mma.sync and cp.async: what threads keep in registers while loops run.
 
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
+#include <catch2/catch.hpp>
 
 #include "compiler/cuda/emit.h"
 #include "compiler/pipeline.h"
@@ -61,9 +61,16 @@ TEST_CASE("a thread copies rows a step apart from one address, whose fixed part 
 
 TEST_CASE("copies of a ring start behind the product that reads its oldest slot") {
   const std::string text = emitted(64);
-  const std::size_t loop = text.find("for (int j_o"), product = text.find("// S = Q_s * K_s", loop);
+  const std::size_t loop = text.find("for (int j_o"), product = text.find("// S = ", loop);
   CHECK(product < text.find("cp_async16", loop));
   CHECK(text.find("cp_async16", loop) < text.find("// map S", loop));
+}
+
+TEST_CASE("what is held of a left operand is loaded once") {
+  const std::string text = emitted(64);
+  CHECK(has(text, "Q_s_held[(2 * m_2 + 1) * 8 + 2 * k + 1] = a[3];"));
+  CHECK(count(text, "Q_s_at ^") == 1);
+  CHECK(text.find("Q_s_at ^") < text.find("for (int j_o"));
 }
 
 TEST_CASE("which tile a block computes is found again behind the loops") {
