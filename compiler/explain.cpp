@@ -27,12 +27,6 @@ constexpr std::array kPeaks{
     PeakRow{100, "B200", 80, 8000, 128, 16},           PeakRow{120, "GeForce RTX 5090", 104.8, 1792, 128, 16},
 };
 
-// The system keeps as much of an SM's shared memory for each block (CUDA C++ Programming Guide, compute
-// capability 8.x).
-constexpr std::int64_t kReservedSharedBytes = 1024;
-// Registers are given to warps in units of 256.
-constexpr int kRegisterUnit = 8;
-
 bool is_shared(const tile::Mem& mem) { return mem.space == Space::shared; }
 
 int round_up(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }

@@ -7,6 +7,7 @@
 #include "compiler/passes/fold_units.h"
 #include "compiler/passes/forward_maps.h"
 #include "compiler/passes/hoist_row_invariants.h"
+#include "compiler/passes/hold_operands.h"
 #include "compiler/passes/infer_layouts.h"
 #include "compiler/passes/insert_barriers.h"
 #include "compiler/passes/join_loops.h"
@@ -37,8 +38,10 @@ constexpr std::array kPasses{
          "on tensor cores a weight is one multiply-add and one power of two an element"},
     Pass{"hoist_row_invariants", hoist_row_invariants, "no map over a tile computes what is constant in a row"},
     Pass{"overlap", overlap, "a delayed product runs behind the product of the next tile"},
-    Pass{"order_tiles", order_tiles, "tiles of persistent blocks have an order"},
+    Pass{"order_tiles", order_tiles,
+         "tiles have an order: those of the longest loops come first where blocks start in it"},
     Pass{"stage_tiles", stage_tiles, "every operand of a product lives in shared memory or registers"},
+    Pass{"hold_operands", hold_operands, "mma_sync has left operands that stay in registers where they fit"},
     Pass{"specialize_roles", specialize_roles, "with producers, each statement is of one role"},
     Pass{"insert_barriers", insert_barriers, "no thread reads what another has not finished"},
     Pass{"close_shares", close_shares, "no share of a lane is read as a whole"},

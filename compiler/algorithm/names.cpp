@@ -34,7 +34,8 @@ constexpr std::string_view kTaken =
     "lanes_min lanes_sum load1 load4 load8 log2f logf make_float4 multiple narrow4 powf sqrtf store4 tanhf to_float "
     "uint4 widen4 copy16 cp_async16 cp_async_commit cp_async_wait ldmatrix4 ldmatrix4_transposed make_float2 "
     "mma_16x8x16 "
-    "pack2 shared_address store2 in_panels fence_async_proxy matrix_descriptor pin wgmma_commit wgmma_fence wgmma_wait "
+    "pack2 shared_address uniform block_number store2 in_panels fence_async_proxy matrix_descriptor pin wgmma_commit "
+    "wgmma_fence wgmma_wait "
     "TensorMap "
     "barrier_arrive barrier_expect barrier_init barrier_init_fence barrier_wait give_registers take_registers "
     "tma_load ";

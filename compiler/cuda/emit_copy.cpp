@@ -49,6 +49,8 @@ void KernelEmitter::emit(const tile::Copy& copy) {
     if (!name) throw InternalError("a copy from a strip to global memory");
     out_.line(fmt::format("// {} <- {} {}", to->tensor, *name, describe(mem(*name))));
     emit_store(*to, mem(*name));
+  } else if (copy.via == tile::Via::ldmatrix) {
+    emit_ldmatrix(mem(std::get<tile::TileName>(copy.dst)), mem(std::get<tile::TileName>(copy.src)));
   } else {
     emit_move(copy.dst, copy.src);
   }

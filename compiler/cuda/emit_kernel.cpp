@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -32,7 +33,11 @@ KernelEmitter::KernelEmitter(const tile::Program& program, const tile::Kernel& k
   tile::walk(kernel.body, [&](const tile::Stmt& stmt) {
     if (const auto* loop = std::get_if<tile::For>(&stmt.node)) taken_.insert(loop->var);
     if (const auto* let = std::get_if<tile::Let>(&stmt.node)) taken_.insert(let->name);
-    if (const auto* mma = std::get_if<tile::Mma>(&stmt.node)) has_wgmma_ = has_wgmma_ || mma->by == tile::Family::wgmma;
+    const auto* product = std::get_if<tile::Mma>(&stmt.node);
+    const auto* moved = std::get_if<tile::Copy>(&stmt.node);
+    has_wgmma_ = has_wgmma_ || (product && product->by == tile::Family::wgmma);
+    keeps_uniform_ = keeps_uniform_ || (product && product->by == tile::Family::mma_sync) ||
+                     (moved && moved->via == tile::Via::cp_async);
     if (const auto* vote = std::get_if<tile::Vote>(&stmt.node)) {
       taken_.insert(vote->flag);
       flags_.insert(vote->flag);
@@ -42,6 +47,7 @@ KernelEmitter::KernelEmitter(const tile::Program& program, const tile::Kernel& k
       for (const tile::CopyOperand* operand : {&copy->dst, &copy->src})
         if (const auto* view = std::get_if<tile::View>(operand)) take(view->at);
   });
+  keeps_uniform_ = keeps_uniform_ && !has_roles();
   thread_ = claim("thread");
   row_ = claim("thread_row");
   column_ = claim("thread_column");
@@ -98,8 +104,8 @@ std::string KernelEmitter::signature() const {
         break;
     }
   }
-  return fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 1) {}({})", kernel_.block_threads(),
-                     function_name(kernel_), text);
+  return fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) {}({})", kernel_.block_threads(),
+                     kernel_.blocks, function_name(kernel_), text);
 }
 
 void KernelEmitter::emit_thread(SourceText& out) const {
@@ -123,8 +129,9 @@ void KernelEmitter::emit_tile_axes(SourceText& out, const std::string& number) c
     const tile::TileAxis& axis = kernel_.tiles[i];
     const std::string divisor = count_text(axis);
     const bool last = i + 1 == kernel_.tiles.size();
-    out.line(fmt::format("const int {} = {}{}{};", axis.var, axis.descending ? divisor + " - 1 - " : "", block,
-                         last ? "" : " % " + divisor));
+    const std::string place =
+        fmt::format("{}{}{}", axis.descending ? divisor + " - 1 - " : "", block, last ? "" : " % " + divisor);
+    out.line(fmt::format("const int {} = {};", axis.var, keeps_uniform_ ? "uniform(" + place + ")" : place));
     if (!last) out.line(fmt::format("{} /= {};", block, divisor));
   }
 }
@@ -143,6 +150,8 @@ void KernelEmitter::emit_shared(SourceText& out) const {
   if (std::none_of(kernel_.mems.begin(), kernel_.mems.end(), is_shared)) return;
   const std::string pool = fresh("shared_memory");
   out.line(fmt::format("extern __shared__ __align__({}) unsigned char {}[];", has_wgmma_ ? 1024 : 128, pool));
+  if (own_names_.contains("shared_base"))
+    out.line(fmt::format("const unsigned {} = uniform(shared_address({}));", claimed("shared_base"), pool));
   for (const Mem& mem : kernel_.mems) {
     if (!is_shared(mem)) continue;
     if (mem.offset < 0) throw InternalError("tile " + mem.name + " has no place in shared memory");
@@ -184,6 +193,20 @@ void KernelEmitter::emit_registers(SourceText& out) const {
   for (const std::string& flag : flags_) out.line(fmt::format("bool {} = false;  // of a warp", flag));
 }
 
+void KernelEmitter::emit_body() {
+  const auto last = std::find_if(kernel_.body.rbegin(), kernel_.body.rend(),
+                                 [](const tile::Stmt& stmt) { return std::holds_alternative<tile::For>(stmt.node); });
+  const bool again = keeps_uniform_ && last != kernel_.body.rend() && !kernel_.tiles.empty();
+  const auto behind = again ? last.base() : kernel_.body.end();
+  emit_block({kernel_.body.begin(), behind});
+  if (!again) return;
+  out_.open("");
+  out_.line("// Which tile this is, found again: not kept in registers while the loops run.");
+  emit_tile_axes(out_, "block_number()");
+  emit_block({behind, kernel_.body.end()});
+  out_.close();
+}
+
 std::string KernelEmitter::emit() {
   out_.indent = 1;
   if (kernel_.persistent)
@@ -192,7 +215,7 @@ std::string KernelEmitter::emit() {
       if (std::holds_alternative<tile::Role>(stmt.node)) emit_statement(stmt);
     }
   else
-    emit_block(kernel_.body);
+    emit_body();
   SourceText head;
   head.open(signature());
   emit_thread(head);
@@ -203,6 +226,15 @@ std::string KernelEmitter::emit() {
   else
     emit_registers(head);
   for (const auto& [name, condition] : vector_flags_) head.line(fmt::format("const bool {} = {};", name, condition));
+  if (!staged_flags_.empty()) {
+    const std::string all = fmt::format("{}", fmt::join(staged_flags_, " && "));
+    head.line(fmt::format("const bool {} = {};", claimed("staged_in_vectors"),
+                          keeps_uniform_ ? "uniform(" + all + ")" : all));
+  }
+  for (const auto& [address, name] : bases_) {
+    const std::string tensor = address.substr(0, address.find(' '));
+    head.line(fmt::format("const {}* const {} = {};", tensor_type(tensor), name, address));
+  }
   head.line("");
   return head.text() + out_.text() + "}\n";
 }

@@ -9,6 +9,47 @@
 #include "compiler/support/diagnostic.h"
 
 namespace astatide::cuda {
+namespace {
+
+/// Of a tile's row r * 16 + row and column c * 16 + column a lane keeps the address of (row, column), `at`: r and c are
+/// constants, so the rest folds into what the instruction adds. In panels a step of 16 columns flips bits of a chunk's
+/// number, whose lowest is the lane's own.
+std::string stepped(const std::string& at, const tile::Mem& tile, const std::string& r, const std::string& c) {
+  if (!in_panels(tile)) return fmt::format("{} + {} * {} + {} * 32", at, r, 32 * pitch_of(tile), c);
+  return fmt::format("({0} ^ {1} % 4 * 32) + {1} / 4 * {2} + {3} * 2048", at, c, 128 * tile.dims[0].extent, r);
+}
+
+/// Register of a left operand's fragment that holds part `part` of what a warp multiplies at once, in block `m` of 16
+/// rows at step `k`: rows g and g + 8, columns 2q and 2q + 8.
+std::string left_register(const tile::Mem& lhs, const std::string& m, const std::string& k, int part) {
+  const int pairs = fragment_of(lhs, grid_of(lhs)).columns.count() / 2;
+  return fmt::format("{}[(2 * {} + {}) * {} + 2 * {} + {}]", lhs.name, m, part % 2, pairs, k, part / 2);
+}
+
+}  // namespace
+
+std::string KernelEmitter::left_place(const tile::Mem& lhs, const std::string& lane) {
+  return shared_place(lhs, fmt::format("{} / 32 * 16 + {} % 16", thread_, lane), lane + " / 16 * 8", false);
+}
+
+void KernelEmitter::emit_ldmatrix(const tile::Mem& dst, const tile::Mem& src) {
+  const int blocks = fragment_of(dst, grid_of(dst)).rows.count() / 2, steps = src.dims[1].extent / 16;
+  const std::string k = fresh("k"), m = fresh("m"), a = fresh("a"), lane = fresh("lane"), at = fresh(src.name + "_at");
+  out_.line(fmt::format("// {} <- {}", dst.name, src.name));
+  out_.open("");
+  out_.line(fmt::format("const int {} = {} % 32;", lane, thread_));
+  out_.line(fmt::format("const unsigned {} = {};", at, left_place(src, lane)));
+  out_.open_unrolled(m, blocks);
+  out_.open_unrolled(k, steps);
+  out_.line(fmt::format("unsigned {}[4];", a));
+  out_.line(
+      fmt::format("ldmatrix4({}, {});", a, stepped(at, src, fmt::format("{} * {}", m, kernel_.threads() / 32), k)));
+  for (int part = 0; part < 4; ++part) out_.line(fmt::format("{} = {}[{}];", left_register(dst, m, k, part), a, part));
+  out_.close();
+  out_.close();
+  out_.close();
+}
+
 void KernelEmitter::emit_narrow(const tile::Mem& dst, const tile::Mem& src) {
   if (src.type != ScalarType::f32 || src.space != Space::register_file || grid_of(src) != grid_of(dst))
     throw InternalError(dst.name + " and " + src.name + " lie in other threads");
@@ -36,24 +77,25 @@ void KernelEmitter::emit_mma_sync(const tile::Mma& mma) {
                                     dst.dims[1].extent, contracted, warps));
   const std::string type = type_text(rhs.type);
   const std::string k = fresh("k"), m = fresh("m"), n = fresh("n"), a = fresh("a"), b = fresh("b");
-  const std::string lane = fresh("lane"), warp = fresh("warp");
-  const auto place = [&](const tile::Mem& tile, const std::string& row, const std::string& column) {
-    return in_panels(tile)
-               ? fmt::format("{} + in_panels<{}>({}, {})", base(tile, false), tile.dims[0].extent, row, column)
-               : fmt::format("{} + ({}) * {} + {}", base(tile, false), row, pitch_of(tile), column);
+  const std::string lane = fresh("lane"), lhs_at = fresh(lhs.name + "_at"), rhs_at = fresh(rhs.name + "_at");
+  const auto declare = [&](const std::string& name, const std::string& place) {
+    out_.line(fmt::format("const unsigned {} = {};", name, place));
   };
 
   out_.line(fmt::format("// {} {} {} * {}, {} = {}", dst.name, mma.accumulate ? "+=" : "=", lhs.name, rhs.name, axis,
                         contracted));
   out_.open("");
   out_.line(fmt::format("const int {} = {} % 32;", lane, thread_));
-  if (lhs.space == Space::shared) out_.line(fmt::format("const int {} = {} / 32;", warp, thread_));
+  const bool in_registers = lhs.space == Space::register_file;
+  if (!in_registers) declare(lhs_at, left_place(lhs, lane));
+  declare(rhs_at, along_rows ? shared_place(rhs, fmt::format("{0} % 8 + {0} / 16 * 8", lane),
+                                            fmt::format("{} / 8 % 2 * 8", lane), false)
+                             : shared_place(rhs, lane + " % 16", lane + " / 16 * 8", false));
   if (!mma.accumulate) {
     out_.open_unrolled(held_row_, fragment.registers());
     out_.line(fmt::format("{}[{}] = 0.0f;", dst.name, held_row_));
     out_.close();
   }
-  const bool in_registers = lhs.space == Space::register_file;
   if (mma.unroll > 0 && !in_registers) {
     out_.line(fmt::format("#pragma unroll {}", mma.unroll));
     out_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", k, steps));
@@ -63,16 +105,11 @@ void KernelEmitter::emit_mma_sync(const tile::Mma& mma) {
   if (!in_registers) {
     out_.line(fmt::format("unsigned {}[{}][4];", a, blocks));
     out_.open_unrolled(m, blocks);
-    out_.line(fmt::format("ldmatrix4({}[{}], {});", a, m,
-                          place(lhs, fmt::format("({} + {} * {}) * 16 + {} % 16", warp, m, warps, lane),
-                                fmt::format("{} * 16 + {} / 16 * 8", k, lane))));
+    out_.line(fmt::format("ldmatrix4({}[{}], {});", a, m, stepped(lhs_at, lhs, fmt::format("{} * {}", m, warps), k)));
     out_.close();
   }
-  // Of a left operand in registers: rows g and g + 8, columns 2q and 2q + 8 of step k.
   const auto left = [&](int part) {
-    if (!in_registers) return fmt::format("{}[{}][{}]", a, m, part);
-    const int pairs = fragment_of(lhs, grid_of(lhs)).columns.count() / 2;
-    return fmt::format("{}[(2 * {} + {}) * {} + 2 * {} + {}]", lhs.name, m, part % 2, pairs, k, part / 2);
+    return in_registers ? left_register(lhs, m, k, part) : fmt::format("{}[{}][{}]", a, m, part);
   };
   const auto multiply = [&](const std::string& tile_number, const std::string& b0, const std::string& b1) {
     out_.open_unrolled(m, blocks);
@@ -85,14 +122,8 @@ void KernelEmitter::emit_mma_sync(const tile::Mma& mma) {
   // Two tiles of 8 columns a load; a last single one reads what lies behind it, too, and leaves it.
   out_.open_unrolled(n, (tiles + 1) / 2);
   out_.line(fmt::format("unsigned {}[4];", b));
-  if (along_rows)
-    out_.line(fmt::format("ldmatrix4({}, {});", b,
-                          place(rhs, fmt::format("{0} * 16 + {1} % 8 + {1} / 16 * 8", n, lane),
-                                fmt::format("{0} * 16 + {1} / 8 % 2 * 8", k, lane))));
-  else
-    out_.line(fmt::format(
-        "ldmatrix4_transposed({}, {});", b,
-        place(rhs, fmt::format("{0} * 16 + {1} % 16", k, lane), fmt::format("{0} * 16 + {1} / 16 * 8", n, lane))));
+  out_.line(along_rows ? fmt::format("ldmatrix4({}, {});", b, stepped(rhs_at, rhs, n, k))
+                       : fmt::format("ldmatrix4_transposed({}, {});", b, stepped(rhs_at, rhs, k, n)));
   multiply(fmt::format("2 * {}", n), b + "[0]", b + "[1]");
   if (tiles % 2 == 1) out_.open(fmt::format("if (2 * {} + 1 < {})", n, tiles));
   multiply(fmt::format("2 * {} + 1", n), b + "[2]", b + "[3]");

@@ -7,6 +7,7 @@
 
 #include "compiler/cuda/kernel_emitter.h"
 #include "compiler/cuda/type_text.h"
+#include "compiler/cuda/view_text.h"
 #include "compiler/support/diagnostic.h"
 
 namespace astatide::cuda {
@@ -16,8 +17,46 @@ using tile::Mem;
 namespace {
 
 constexpr int kCopiesUnrolled = 4;  // more addresses at a time would cost registers
+constexpr int kPanelColumns = 64;   // of 16 bits
+constexpr int kStepsUnrolled = 8;   // of copies that share one address
 
 }  // namespace
+
+// A thread copies the same columns of rows that lie a step apart: it has one address in each memory, and steps on from
+// there by what is the same for all threads.
+void KernelEmitter::emit_stage_rows(const tile::View& view, const Mem& dst, std::size_t row_dim, std::size_t column_dim,
+                                    int vector, bool asynchronous) {
+  const int across = dst.dims[1].extent / vector, step = kernel_.threads() / across;
+  const int steps = dst.dims[0].extent / step;
+  const std::string row = fresh("row"), column = fresh("column"), from = fresh("from"), to = fresh("to");
+  const std::string n = fresh("n"), type = type_text(dst.type);
+  out_.line(fmt::format("const int {0} = {2} / {3}, {1} = {2} % {3} * {4};", row, column, thread_, across, vector));
+  const tile::Coordinate& rows = *find_coordinate(view, dst.dims[0].axis);
+  const std::string origin = integer_text(rows.origin, scope()), stride_text = stride(view.tensor, row_dim);
+  out_.line(fmt::format("const {}* const {} = {} + {} * {} + {}{};", type, from,
+                        address_from_base(view, {row_dim, column_dim}), row, stride_text, column,
+                        origin == "0" ? "" : fmt::format(" + ({}) * {}", origin, stride_text)));
+  std::string present;
+  if (rows.limit && !always_within(rows, dst)) {
+    const std::string left = fresh("rows_left");
+    out_.line(fmt::format("const int {} = {} - ({} + {});", left, integer_text(*rows.limit, scope()), origin, row));
+    present = fmt::format("{} * {} < {}", n, step, left);
+  }
+  const tile::Coordinate& along = *find_coordinate(view, dst.dims[1].axis);
+  if (along.limit && !always_within(along, dst))
+    present += fmt::format("{}{} < {}", present.empty() ? "" : " && ", column, integer_text(*along.limit, scope()));
+  // In panels a chunk's place depends on its row, modulo 8.
+  const bool together = !in_panels(dst) || step % 8 == 0;
+  const int pitch = in_panels(dst) ? kPanelColumns : pitch_of(dst);
+  if (together) out_.line(fmt::format("const unsigned {} = {};", to, shared_place(dst, row, column, true)));
+  out_.line(fmt::format("#pragma unroll {}", std::min(steps, kStepsUnrolled)));
+  out_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", n, steps));
+  const std::string target = together ? fmt::format("{} + {} * {}", to, n, step * pitch * size_in_bytes(dst.type))
+                                      : shared_place(dst, fmt::format("{} + {} * {}", row, n, step), column, true);
+  out_.line(fmt::format("{}({}, {} + {} * {} * {}, {});", asynchronous ? "cp_async16" : "copy16", target, from, n, step,
+                        stride_text, present.empty() ? "true" : present));
+  out_.close();
+}
 
 void KernelEmitter::emit_stage(const tile::View& view, const Mem& dst, bool asynchronous) {
   if (view.absent != 0 || dst.dims.size() != 2)
@@ -26,27 +65,16 @@ void KernelEmitter::emit_stage(const tile::View& view, const Mem& dst, bool asyn
   const int vector = 16 / size_in_bytes(dst.type);
   const std::string& last = dst.dims[1].axis;
   const auto dim = contiguous_dim(view, last);
-  const tile::Coordinate* along = nullptr;
-  for (const tile::Coordinate& coordinate : view.at)
-    if (coordinate.axis == last) along = &coordinate;
+  const tile::Coordinate* along = find_coordinate(view, last);
 
   const std::string n = fresh("n");
   const auto elements = [&](int step) {
     const int across = columns / step, total = rows * across;
     Element at;
-    if (threads % across == 0 && total % threads == 0) {
-      // A thread keeps its column, so that its addresses go on by one step.
-      out_.line(fmt::format("#pragma unroll {}", std::min(total / threads, kCopiesUnrolled)));
-      out_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", n, total / threads));
-      at.row = fmt::format("{} / {} + {} * {}", thread_, across, n, threads / across);
-      at.column =
-          step == 1 ? fmt::format("{} % {}", thread_, across) : fmt::format("{} % {} * {}", thread_, across, step);
-    } else {
-      out_.line(fmt::format("#pragma unroll {}", step > 1 ? kCopiesUnrolled : 1));
-      out_.open(fmt::format("for (int {0} = {1}; {0} < {2}; {0} += {3})", n, thread_, total, threads));
-      at.row = fmt::format("{} / {}", n, across);
-      at.column = step == 1 ? fmt::format("{} % {}", n, across) : fmt::format("{} % {} * {}", n, across, step);
-    }
+    out_.line(fmt::format("#pragma unroll {}", kCopiesUnrolled));
+    out_.open(fmt::format("for (int {0} = {1}; {0} < {2}; {0} += {3})", n, thread_, total, threads));
+    at.row = fmt::format("{} / {}", n, across);
+    at.column = fmt::format("{} % {} * {}", n, across, step);
     return at;
   };
   const auto one_by_one = [&] {
@@ -55,7 +83,7 @@ void KernelEmitter::emit_stage(const tile::View& view, const Mem& dst, bool asyn
     out_.open(fmt::format("for (int {0} = {1}; {0} < {2}; {0} += {3})", n, thread_, total, threads));
     const Element at{fmt::format("{} / {}", n, columns), fmt::format("{} % {}", n, columns), "", ""};
     const std::string limits = declare_coordinates(view.at, dst, at);
-    const std::string value = fmt::format("*({})", address(view.tensor, index_texts(view)));
+    const std::string value = fmt::format("*({})", address_from_base(view));
     out_.line(
         fmt::format("{} = {};", access(dst, at, true),
                     limits.empty() ? value : fmt::format("{} ? {} : {}{{}}", limits, value, type_text(dst.type))));
@@ -71,12 +99,22 @@ void KernelEmitter::emit_stage(const tile::View& view, const Mem& dst, bool asyn
   const bool vectors =
       dim && along && columns % vector == 0 && along->origin == Expr(0) && (!along->limit || is_whole(*along->limit));
   if (!vectors) return one_by_one();
-  out_.open("if (" + vector_flag(view.tensor, *dim, vector) + ")");
-  const Element at = elements(vector);
-  const std::string limits = declare_coordinates(view.at, dst, at);
-  out_.line(fmt::format("{}(&{}, {}, {});", asynchronous ? "cp_async16" : "copy16", access(dst, at, true),
-                        address(view.tensor, index_texts(view)), limits.empty() ? "true" : limits));
-  out_.close();
+  // One flag for all that is staged, since each would take a register.
+  if (!own_names_.contains("staged_in_vectors")) claim("staged_in_vectors");
+  staged_flags_.insert(vector_flag(view.tensor, *dim, vector));
+  out_.open("if (" + claimed("staged_in_vectors") + ")");
+  const int across = columns / vector;
+  const auto row_dim = contiguous_dim(view, dst.dims[0].axis);
+  if (row_dim && threads % across == 0 && rows * across % threads == 0) {
+    emit_stage_rows(view, dst, *row_dim, *dim, vector, asynchronous);
+  } else {
+    const Element at = elements(vector);
+    const std::string limits = declare_coordinates(view.at, dst, at);
+    out_.line(fmt::format("{}({}, {}, {});", asynchronous ? "cp_async16" : "copy16",
+                          shared_place(dst, at.row, at.column, true), address_from_base(view),
+                          limits.empty() ? "true" : limits));
+    out_.close();
+  }
   out_.close();
   out_.open("else");
   one_by_one();

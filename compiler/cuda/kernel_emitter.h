@@ -60,6 +60,9 @@ class KernelEmitter {
   void emit_registers(SourceText& out) const;
   std::string describe(const tile::Mem& mem) const;
 
+  /// The statements for one tile.
+  void emit_body();
+
   // emit_statements.cpp: dispatch, control flow
   void emit_block(const tile::Block& block);
   void emit_statement(const tile::Stmt& stmt);
@@ -97,6 +100,10 @@ class KernelEmitter {
 
   // emit_mma_sync.cpp
   void emit_mma_sync(const tile::Mma& mma);
+  /// dst, a left operand in registers, becomes src, in shared memory.
+  void emit_ldmatrix(const tile::Mem& dst, const tile::Mem& src);
+  /// Address of what a lane reads first of a left operand in shared memory.
+  std::string left_place(const tile::Mem& lhs, const std::string& lane);
   /// dst, 16 bits in registers, becomes src, f32 in registers.
   void emit_narrow(const tile::Mem& dst, const tile::Mem& src);
 
@@ -106,6 +113,8 @@ class KernelEmitter {
 
   // emit_stage.cpp: tiles of a tensor's own type, 16 bytes at a time
   void emit_stage(const tile::View& view, const tile::Mem& dst, bool asynchronous);
+  void emit_stage_rows(const tile::View& view, const tile::Mem& dst, std::size_t row_dim, std::size_t column_dim,
+                       int vector, bool asynchronous);
 
   // emit_roles.cpp: producers and consumers, and the rings between them
   void emit(const tile::Role& role);
@@ -152,6 +161,8 @@ class KernelEmitter {
   std::string access(const tile::Mem& tile, const Element& at, bool write) const;
   /// Address of the first element of a shared tile, at its current slot.
   std::string base(const tile::Mem& tile, bool write) const;
+  /// Address in shared memory of an element, 32 bits.
+  std::string shared_place(const tile::Mem& tile, const std::string& row, const std::string& column, bool write);
   /// Condition that an element lies inside the tile's extents, empty when always.
   std::string inside(const tile::Mem& shape, const tile::ThreadGrid& grid, const Element& at) const;
 
@@ -162,6 +173,9 @@ class KernelEmitter {
   std::string address(const std::string& tensor, const std::vector<std::string>& indices) const;
   /// The same without the part of one dimension.
   std::string address_without(std::size_t dim, const tile::View& view) const;
+  /// Address of a view's element, some dimensions left out. What no loop changes is computed in front of the body: the
+  /// compiler does not move a division there.
+  std::string address_from_base(const tile::View& view, const std::set<std::size_t>& without = {});
   /// Declares the coordinates of `at` for an element and gives the condition that all limits hold, empty when there is
   /// none.
   std::string declare_coordinates(const std::vector<tile::Coordinate>& at, const tile::Mem& shape,
@@ -191,8 +205,13 @@ class KernelEmitter {
   std::map<std::string, std::string> own_names_;     // emitter's names that belong to a tensor or a tile
   std::vector<int> element_depth_;                   // braces opened by open_element
   std::map<std::string, std::string> vector_flags_;  // name to condition, declared in front of the body
+  std::set<std::string> staged_flags_;               // those of tensors that are staged as they are
+  std::map<std::string, std::string> bases_;         // declarations to names of addresses, in front of the body, too
   std::map<std::string, std::string> functions_;
   bool has_wgmma_ = false;
+  /// Of one role whose warps copy or multiply with instructions of sm_80: what is the same for a block lies in uniform
+  /// registers, since fragments need the others.
+  bool keeps_uniform_ = false;
   int wgmma_commits_ = 0;
   std::map<std::string, std::pair<int, const tile::Mma*>> wgmma_of_;  // token to its group and product
   int commits_ = 0;                       // groups of asynchronous copies started so far, in the order of the text

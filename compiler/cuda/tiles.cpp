@@ -77,6 +77,17 @@ std::string KernelEmitter::base(const Mem& tile, bool write) const {
   return fmt::format("({} + {} * {})", tile.name, claimed(tile.name + (write ? "_write" : "_read")), slot);
 }
 
+std::string KernelEmitter::shared_place(const Mem& tile, const std::string& row, const std::string& column,
+                                        bool write) {
+  if (!own_names_.contains("shared_base")) claim("shared_base");
+  std::string text = fmt::format("{} + {}", claimed("shared_base"), tile.offset);
+  if (tile.ring > 1)
+    text += fmt::format(" + {} * {}", claimed(tile.name + (write ? "_write" : "_read")), tile.byte_count() / tile.ring);
+  const std::string place = in_panels(tile) ? fmt::format("in_panels<{}>({}, {})", tile.dims[0].extent, row, column)
+                                            : fmt::format("(({}) * {} + {})", row, pitch_of(tile), column);
+  return fmt::format("{} + {} * {}", text, size_in_bytes(tile.type), place);
+}
+
 std::string KernelEmitter::access(const Mem& tile, const Element& at, bool write) const {
   if (tile.space == Space::register_file) {
     if (tile.dims.size() == 1 || at.held_column.empty()) return fmt::format("{}[{}]", tile.name, at.held_row);

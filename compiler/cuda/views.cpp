@@ -4,6 +4,7 @@
 
 #include "compiler/cuda/kernel_emitter.h"
 #include "compiler/cuda/type_text.h"
+#include "compiler/support/contains.h"
 #include "compiler/support/diagnostic.h"
 
 namespace astatide::cuda {
@@ -55,6 +56,28 @@ std::string KernelEmitter::address_without(std::size_t dim, const tile::View& vi
   for (std::size_t n = 0; n < indices.size(); ++n)
     if (n != dim) indices[n] = integer_text(view.indices[n], scope());
   return address(view.tensor, indices);
+}
+
+std::string KernelEmitter::address_from_base(const tile::View& view, const std::set<std::size_t>& without) {
+  std::vector<std::string> fixed(view.indices.size()), moving(view.indices.size());
+  for (std::size_t n = 0; n < view.indices.size(); ++n) {
+    if (without.contains(n)) continue;
+    const std::set<std::string> names = free_variables(view.indices[n]);
+    const bool is_fixed = tensors_read(view.indices[n]).empty() && !kernel_.persistent &&
+                          std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+                            return contains(program_.extents, name) ||
+                                   std::any_of(kernel_.tiles.begin(), kernel_.tiles.end(),
+                                               [&](const tile::TileAxis& axis) { return axis.var == name; });
+                          });
+    (is_fixed ? fixed : moving)[n] = integer_text(view.indices[n], scope());
+  }
+  std::string text = address(view.tensor, fixed);
+  if (text != view.tensor) {
+    const auto [base, is_new] = bases_.try_emplace(text, "");
+    if (is_new) base->second = claim(view.tensor + "_base");
+    text = base->second;
+  }
+  return text + address(view.tensor, moving).substr(view.tensor.size());
 }
 
 std::string KernelEmitter::declare_coordinates(const std::vector<tile::Coordinate>& at, const tile::Mem& shape,

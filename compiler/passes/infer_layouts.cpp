@@ -101,6 +101,7 @@ class Layouts {
       const auto* to = std::get_if<tile::TileName>(&copy->dst);
       const auto* from = std::get_if<tile::TileName>(&copy->src);
       if (to && from && is_fragment(*to) && is_fragment(*from)) groups_.join(*to, *from);
+      if (from && copy->via == tile::Via::ldmatrix) operands_.insert(*from);
     } else if (const auto* mma = std::get_if<Mma>(&stmt.node)) {
       const Mem& lhs = *kernel_.find(std::get<tile::TileName>(mma->lhs));
       const Mem& rhs = *kernel_.find(std::get<tile::TileName>(mma->rhs));

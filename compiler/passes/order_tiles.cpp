@@ -92,7 +92,9 @@ void order(Kernel& kernel) {
 tile::Program order_tiles(const tile::Program& program, const Target&) {
   tile::Program out = program;
   for (Kernel& kernel : out.kernels) {
-    if (kernel.persistent == TileOrder::longest_first) order(kernel);
+    // Blocks of a grid start in its order, too.
+    const bool grid = !kernel.persistent && kernel.threads() > 0;
+    if (grid || kernel.persistent == TileOrder::longest_first) order(kernel);
     if (kernel.persistent) kernel.persistent = TileOrder::linear;
   }
   return out;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -125,9 +126,29 @@ int registers_of(const Mem& mem) {
   return 0;
 }
 
+/// Warps of other blocks work while one waits for its products, and a compiler that knows how many blocks there are to
+/// be keeps to their share of the registers. Warps of wgmma have their own ways to wait.
+int plan_blocks(const Kernel& kernel, const Target& target) {
+  bool by_warps = false;
+  tile::walk(kernel.body, [&](const tile::Stmt& stmt) {
+    const auto* mma = std::get_if<tile::Mma>(&stmt.node);
+    by_warps = by_warps || (mma && mma->by == tile::Family::mma_sync);
+  });
+  if (!by_warps || kernel.producers > 0) return 1;
+  const std::int64_t blocks =
+      std::min({blocks_by_registers(most_registers(kernel).first, kernel.threads(), target),
+                target.shared_memory_per_sm / (kernel.shared_bytes + kReservedSharedBytes),
+                std::int64_t{target.threads_per_sm / kernel.threads()}, std::int64_t{target.blocks_per_sm}});
+  return static_cast<int>(std::max<std::int64_t>(1, blocks));
+}
+
 }  // namespace
 
 std::int64_t shared_bytes_of(const Mem& mem) { return mem.byte_count(); }
+
+std::int64_t blocks_by_registers(int fragments, int threads, const Target& target) {
+  return target.registers_per_sm / (round_up(fragments + kOtherRegisters, kRegisterUnit) * threads);
+}
 
 int fragment_registers(const Kernel& kernel) { return most_registers(kernel).first; }
 
@@ -135,7 +156,9 @@ tile::Program plan_memory(const tile::Program& program, const Target& target) {
   tile::Program out = program;
   for (Kernel& kernel : out.kernels) {
     place_tiles(program, kernel, target);
-    if (target.is_cuda()) check_registers(kernel, target);
+    if (!target.is_cuda()) continue;
+    check_registers(kernel, target);
+    kernel.blocks = plan_blocks(kernel, target);
   }
   return out;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -279,10 +280,17 @@ class Stager {
     Block body;
     for (const Together& part : parts)
       for (const auto& [s, staging] : part.staged) body.push_back({tile::Acquire{s.tile}});
+    // Tensor cores work on while threads start copies, so they get their first product before.
+    const auto product = std::find_if(loop.body.begin(), loop.body.end(), [](const Stmt& stmt) {
+      const auto* mma = std::get_if<Mma>(&stmt.node);
+      return mma && tile::on_tensor_cores(*mma);
+    });
+    const auto behind = product == loop.body.end() ? loop.body.begin() : product + 1;
+    std::move(loop.body.begin(), behind, std::back_inserter(body));
     for (const Together& part : parts)
       if (!(part.chain.last && loop.kind == For::Kind::once))
         body.push_back(copies_at(part, loop.descending ? var - distance : var + distance));
-    for (Stmt& stmt : loop.body) body.push_back(std::move(stmt));
+    std::move(behind, loop.body.end(), std::back_inserter(body));
     for (const Together& part : parts)
       for (const auto& [s, staging] : part.staged) body.push_back({tile::Release{s.tile}});
     loop.body = std::move(body);

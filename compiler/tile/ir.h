@@ -20,7 +20,7 @@
 //   program  = "program" NAME fact* tensor* kernel+              in launch order; scratch tensors join them
 //   fact     = "extents" NAME,* | "known" (NAME "=" N),* | "bound" (NAME "<=" N),* | "scalars" NAME,*
 //   tensor   = ("input" | "output" | "scratch") NAME ":" TYPE "[" int,* "]"
-//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int ["descending"]),* ")" ["persistent" ORDER] ["threads" N "x" N] ["producers" N] ["lanes" N] ["shared" N] stage* [overlap] mem* block
+//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int ["descending"]),* ")" ["persistent" ORDER] ["threads" N "x" N] ["producers" N] ["lanes" N] ["shared" N] ["blocks" N] stage* [overlap] mem* block
 //   stage    = "stage" TENSOR "at" VAR "in" SPACE ["ring" N] ["width" N] ["via" VIA] ["align" AXIS N]   until stage_tiles
 //   overlap  = "overlap" T "cover" N "/" N                                                     until overlap
 //   mem      = NAME ":" TYPE "[" (AXIS ":" N),* "]" "in" SPACE ["ring" N] ["layout" LAYOUT] ["partial" OP]
@@ -367,6 +367,7 @@ struct Kernel {
   std::vector<Mem> mems;
   Block body;                      // for one output tile
   std::int64_t shared_bytes = -1;  // set by plan_memory
+  int blocks = 1;                  // that a multiprocessor is to hold at once; set by plan_memory
   std::int64_t barriers = -1;      // place of the barriers of rings that roles share; set by plan_memory
 
   /// Those that compute, and all of a block.

@@ -261,6 +261,7 @@ std::string print(const Kernel& kernel) {
   if (kernel.producers != 0) out += " producers " + std::to_string(kernel.producers);
   if (kernel.vector_lanes != 0) out += " lanes " + std::to_string(kernel.vector_lanes);
   if (kernel.shared_bytes >= 0) out += " shared " + std::to_string(kernel.shared_bytes);
+  if (kernel.blocks > 1) out += " blocks " + std::to_string(kernel.blocks);
   out += "\n";
   for (const Staging& staging : kernel.stagings) out += "  " + print_staging(staging) + "\n";
   if (kernel.overlap)

@@ -47,17 +47,27 @@ __device__ __forceinline__ unsigned shared_address(const void* p) {
   return static_cast<unsigned>(__cvta_generic_to_shared(p));
 }
 
-// Four matrices of 8 x 8 16-bit elements; lane 8 * n + r gives the address of row r of matrix n.
-__device__ __forceinline__ void ldmatrix4(unsigned (&d)[4], const void* row) {
+// A number that all lanes of a warp hold alike. The result lies in a uniform register, and is not computed again.
+__device__ __forceinline__ unsigned uniform(unsigned x) { return __reduce_or_sync(0xffffffffu, x); }
+
+// blockIdx.x, read anew.
+__device__ __forceinline__ int block_number() {
+  int number;
+  asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(number));
+  return number;
+}
+
+// Four matrices of 8 x 8 16-bit elements; lane 8 * n + r gives the address, in shared memory, of row r of matrix n.
+__device__ __forceinline__ void ldmatrix4(unsigned (&d)[4], unsigned row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
-               : "r"(shared_address(row))
+               : "r"(row)
                : "memory");
 }
-__device__ __forceinline__ void ldmatrix4_transposed(unsigned (&d)[4], const void* row) {
+__device__ __forceinline__ void ldmatrix4_transposed(unsigned (&d)[4], unsigned row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
-               : "r"(shared_address(row))
+               : "r"(row)
                : "memory");
 }
 
@@ -84,14 +94,13 @@ __device__ __forceinline__ void mma_16x8x16<bf16>(float* upper, float* lower, un
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-// 16 bytes from global to shared memory, or zeros where they are absent.
-__device__ __forceinline__ void cp_async16(void* to, const void* from, bool present) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
-               "r"(present ? 16 : 0)
-               : "memory");
+// 16 bytes from global to an address in shared memory, or zeros where they are absent.
+__device__ __forceinline__ void cp_async16(unsigned to, const void* from, bool present) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(present ? 16 : 0) : "memory");
 }
-__device__ __forceinline__ void copy16(void* to, const void* from, bool present) {
-  *static_cast<uint4*>(to) = present ? *static_cast<const uint4*>(from) : uint4{0, 0, 0, 0};
+__device__ __forceinline__ void copy16(unsigned to, const void* from, bool present) {
+  const uint4 x = present ? *static_cast<const uint4*>(from) : uint4{0, 0, 0, 0};
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w) : "memory");
 }
 __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Until at most kOpen of this thread's groups are open.

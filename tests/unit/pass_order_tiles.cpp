@@ -8,17 +8,18 @@ namespace {
 using namespace tile::build;
 
 /// Whether tiles along i_o are taken downwards where a loop runs from `begin` to `end`.
-bool is_descending(const char* begin, const char* end, TileOrder order = TileOrder::longest_first) {
+bool is_descending(const char* begin, const char* end, std::optional<TileOrder> order = TileOrder::longest_first) {
   tile::Program program = one_kernel(
       {in_registers("m", {{"i", 4}})},
       {let("last", end), loop("j_o", begin, "cut", {fill("m", 0)}), loop("j_o", "cut", "last", {fill("m", 1)})});
   tile::Kernel& kernel = program.kernels[0];
   kernel.tiles = {{"i_o", Index("n").value}, {"h", Index("H").value}};
+  kernel.thread_rows = 8, kernel.thread_columns = 4;
   kernel.persistent = order;
   for (const Pass& pass : pass_table()) {
     if (pass.name != std::string_view("order_tiles")) continue;
     const tile::Program ordered = pass.run(program, *find_target("sm_90a"));
-    CHECK(ordered.kernels[0].persistent == TileOrder::linear);
+    CHECK(ordered.kernels[0].persistent == (order ? std::optional(TileOrder::linear) : std::nullopt));
     CHECK_FALSE(ordered.kernels[0].tiles[1].descending);
     return ordered.kernels[0].tiles[0].descending;
   }
@@ -33,6 +34,7 @@ TEST_CASE("tiles are taken downwards along the axis with which their loops grow"
   CHECK_FALSE(is_descending("0", "n"));                         // all alike
   CHECK_FALSE(is_descending("max(0, i_o*64 - 8)", "i_o + 9"));  // a window: neither
   CHECK_FALSE(is_descending("0", "i_o + 1", TileOrder::linear));
+  CHECK(is_descending("0", "i_o + 1", std::nullopt));  // blocks of a grid
 }
 
 }  // namespace astatide::testing

@@ -1,0 +1,51 @@
+#include <catch2/catch.hpp>
+
+#include "tests/support/pass_text.h"
+
+namespace astatide::testing {
+namespace {
+
+using namespace tile::build;
+using tile::Block;
+
+/// Four warps; S of 128 x 128 in registers, Q and K of 128 x `width` in shared memory.
+std::string held(Block body, int width = 64) {
+  tile::Program program = one_kernel({in_registers("S", {{"i", 128}, {"j", 128}}), in_registers("m", {{"i", 128}}),
+                                      in_shared("Q", {{"i", 128}, {"d", width}}, 1, ScalarType::bf16),
+                                      in_shared("K", {{"j", 128}, {"d", width}}, 1, ScalarType::bf16)},
+                                     tile::transform_blocks(body, [](Block block) {
+                                       for (tile::Stmt& stmt : block)
+                                         if (auto* product = std::get_if<tile::Mma>(&stmt.node))
+                                           product->by = tile::Family::mma_sync;
+                                       return block;
+                                     }));
+  program.extents = {"n"};
+  program.kernels[0].thread_rows = 32, program.kernels[0].thread_columns = 4;
+  return body_after("hold_operands", program);
+}
+
+const tile::Stmt kFill = copy("Q", view("X[i, d]", {at("i", 0), at("d", 0)}));
+const tile::Stmt kProduct = mma("S", "Q", "K"), kReduce = row_reduce("m", Reduction::max, "S");
+
+}  // namespace
+
+TEST_CASE("a left operand that no loop changes is loaded into registers in front of the loops") {
+  CHECK(held({kFill, loop("j_o", 0, "n", {kProduct, kReduce})}) == R"(copy Q <- X[i,d] at i = 0, d = 0
+copy Q_held <- Q via ldmatrix
+for j_o in 0 .. n serial
+  mma S = Q_held * K by mma_sync
+  row_reduce m = max S
+)");
+}
+
+TEST_CASE("a left operand stays in shared memory where its fragments would not fit") {
+  CHECK(held({kFill, loop("j_o", 0, "n", {kProduct, kReduce})}, 256).find("Q_held") == std::string::npos);
+}
+
+TEST_CASE("a left operand that a loop fills, or that is read elsewhere, stays in shared memory") {
+  CHECK(held({loop("j_o", 0, "n", {kFill, kProduct, kReduce})}).find("Q_held") == std::string::npos);
+  CHECK(held({kFill, loop("j_o", 0, "n", {kProduct, kReduce}), kProduct, kReduce}).find("Q_held") == std::string::npos);
+  CHECK(held({kFill, loop("j_o", 0, "n", {mma("S", "Q", "Q"), kReduce})}).find("Q_held") == std::string::npos);
+}
+
+}  // namespace astatide::testing
