@@ -24,11 +24,22 @@ std::vector<Expr> conjuncts(const Expr& predicate) {
   return result;
 }
 
+bool has(const std::vector<Expr>& predicates, const Expr& e) {
+  return std::find(predicates.begin(), predicates.end(), e) != predicates.end();
+}
+
 void add_new(std::vector<Expr>& predicates, const std::vector<Expr>& more) {
   for (const Expr& e : more) {
-    if (std::find(predicates.begin(), predicates.end(), e) == predicates.end()) predicates.push_back(e);
+    if (!has(predicates, e)) predicates.push_back(e);
   }
 }
+
+/// A predicate of one of the values that an expression chooses between.
+struct OneSided {
+  Location where;
+  std::string choice;
+  Expr predicate;
+};
 
 /// A definition as far as the cascade needs it: what a read of it at its own indices stands for.
 struct Resolved {
@@ -155,16 +166,50 @@ class CascadeFinder {
     if (const auto* r = e.as<Reduce>()) {
       if (r->axis != cascade_.axis) return product_element(func, e, *r);
       std::vector<Expr> inside;
+      const std::size_t choices = one_sided_.size();
       const Expr term = resolve_expr(func, r->body[0], inside, false);
+      check_choices(func, choices, inside);
       check_expression_size(term, "a reduction of " + quote(func.name), place_of(func, e));
       return stage_for(func, e, *r, with_presence(func, term, inside, r->op), whole);
     }
     if (const auto* read = e.as<Read>(); read && by_name_.contains(read->tensor)) {
       return resolve_read(func, *by_name_.at(read->tensor), *read, e, predicates);
     }
+    if (e.is_call(Op::select) || e.is_call(Op::logical_and) || e.is_call(Op::logical_or)) {
+      return resolve_choice(func, e, predicates);
+    }
     std::vector<Expr> operands = children(e);
     for (Expr& operand : operands) operand = resolve_expr(func, operand, predicates, false);
     return with_children(e, std::move(operands));
+  }
+
+  /// The first operand decides which of the others count. Where one of them alone is absent the value is still there
+  /// if another is chosen, and elements have no word for that: what all choices are absent under makes the value
+  /// absent, and what only one is absent under something else in the definition has to.
+  Expr resolve_choice(const Func& func, const Expr& e, std::vector<Expr>& predicates) {
+    std::vector<Expr> operands = children(e);
+    operands[0] = resolve_expr(func, operands[0], predicates, false);
+    std::vector<Expr> always;  // of every choice; `and` and `or` may be decided by their first operand
+    for (std::size_t i = 1; i < operands.size(); ++i) {
+      std::vector<Expr> of_operand;
+      operands[i] = resolve_expr(func, operands[i], of_operand, false);
+      for (const Expr& predicate : of_operand) one_sided_.push_back({place_of(func, e), to_string(e), predicate});
+      if (!e.is_call(Op::select)) continue;
+      if (i > 1) std::erase_if(always, [&](const Expr& predicate) { return !has(of_operand, predicate); });
+      if (i == 1) always = std::move(of_operand);
+    }
+    add_new(predicates, always);
+    return with_children(e, std::move(operands));
+  }
+
+  /// Refuses what choices since number `first` left open and the predicates of the whole do not answer.
+  void check_choices(const Func& func, std::size_t first, const std::vector<Expr>& predicates) {
+    for (std::size_t n = first; n < one_sided_.size(); ++n)
+      if (!has(predicates, one_sided_[n].predicate))
+        throw UserError(one_sided_[n].where,
+                        one_sided_[n].choice + " chooses between values of which only one can be absent",
+                        {"put the predicate on " + quote(func.name) + " itself, so that it holds for every choice"});
+    one_sided_.resize(first, {{}, {}, Expr(0)});
   }
 
   Expr resolve_read(const Func& func, const Func& target, const Read& read, const Expr& at,
@@ -193,7 +238,7 @@ class CascadeFinder {
   const Resolved& resolve(const Func& func) {
     if (auto found = resolved_.find(func.name); found != resolved_.end()) return found->second;
     Resolved resolved;
-    const std::size_t elements_before = cascade_.elements.size();
+    const std::size_t elements_before = cascade_.elements.size(), choices = one_sided_.size();
     resolved.value = resolve_expr(func, func.value, resolved.predicates, true);
     check_expression_size(resolved.value, quote(func.name), func.where);
     if (func.where_predicate) {
@@ -203,6 +248,7 @@ class CascadeFinder {
       }
       add_new(resolved.predicates, of_predicate);
     }
+    check_choices(func, choices, resolved.predicates);
     resolved.reads_reductions = reads_reductions(resolved.value) ||
                                 std::any_of(resolved.predicates.begin(), resolved.predicates.end(),
                                             [&](const Expr& predicate) { return reads_reductions(predicate); });
@@ -398,6 +444,7 @@ class CascadeFinder {
   std::vector<Func> definitions_;
   std::map<std::string, const Func*> by_name_;
   std::map<std::string, Resolved> resolved_;
+  std::vector<OneSided> one_sided_;
   Cascade cascade_;
 };
 

@@ -149,6 +149,19 @@ TEST_CASE("an element that is no product of tiles is refused") {
   }
 }
 
+TEST_CASE("a choice between values of which only one can be absent is refused, one between absent ones is not") {
+  const std::string masked = "  - a[i,j] = s[i,j] where j <= i\n";
+  CHECK(rewrite_refusal(masked + "  - b[i,j] = select(j > 3, a[i,j], 1)\n  - o[i] = sum(j, b[i,j])\n", "o") ==
+        "refused.yaml:6:14: error: select(j > 3, a[i,j], 1) chooses between values of which only one can be absent\n"
+        "      - b[i,j] = select(j > 3, a[i,j], 1)\n"
+        "                 ^\n"
+        "note: put the predicate on 'b' itself, so that it holds for every choice");
+  CHECK_THAT(rewrite_refusal(masked + "  - o[i] = sum(j, select(r[i,j] > 0 and a[i,j] > 0, 1, 0))\n", "o"),
+             Catch::Contains("only one can be absent"));
+  CHECK(rewrite_refusal(masked + "  - o[i] = sum(j, select(a[i,j] > 0, a[i,j], 1))\n", "o") == "accepted");
+  CHECK(rewrite_refusal(masked + "  - o[i] = sum(j, select(r[i,j] > 0, a[i,j], 2 * a[i,j]))\n", "o") == "accepted");
+}
+
 TEST_CASE("an algorithm without a reduction is refused") {
   CHECK_THAT(
       rewrite_refusal("  - o[i,j] = s[i,j] + 1\n", "o"),

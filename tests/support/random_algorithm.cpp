@@ -326,17 +326,6 @@ Arguments random_arguments(const Algorithm& algorithm, std::uint32_t seed) {
   return arguments;
 }
 
-bool selects_between_absent_values(const Algorithm& algorithm) {
-  bool found = false;
-  for (const Func& func : algorithm.define)
-    visit(func.value, [&](const Expr& e) {
-      if (!e.is_call(Op::select)) return;
-      for (const std::string& name : tensors_read(e))
-        found = found || (algorithm.find_func(name) && algorithm.find_func(name)->where_predicate);
-    });
-  return found;
-}
-
 bool all_finite(const std::map<std::string, DoubleTensor>& tensors) {
   for (const auto& [name, tensor] : tensors)
     for (const double value : tensor.values)

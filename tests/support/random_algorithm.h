@@ -15,10 +15,6 @@ Algorithm random_algorithm(std::uint32_t seed);
 /// Small extents and values for all its inputs; those of integers hold small whole numbers of both signs.
 Arguments random_arguments(const Algorithm& algorithm, std::uint32_t seed);
 
-/// The evaluator takes one side of a select, so that what is absent on the other does not matter; the cascade makes the
-/// whole absent. The two differ for such algorithms.
-bool selects_between_absent_values(const Algorithm& algorithm);
-
 bool all_finite(const std::map<std::string, DoubleTensor>& tensors);
 
 }  // namespace astatide::testing
