@@ -11,6 +11,9 @@ PlacementBuilder& PlacementBuilder::tile(AxisNumbers sizes) { return set(Directi
 PlacementBuilder& PlacementBuilder::reorder(std::vector<LoopName> loops) {
   return set(DirectiveKind::reorder, std::move(loops));
 }
+PlacementBuilder& PlacementBuilder::descending(std::vector<LoopName> loops) {
+  return set(DirectiveKind::descending, std::move(loops));
+}
 PlacementBuilder& PlacementBuilder::gpu_blocks(std::vector<LoopName> loops) {
   return set(DirectiveKind::gpu_blocks, std::move(loops));
 }

@@ -165,6 +165,20 @@ bool check_blocks_are_outermost(LegalityCheck& check, const LoopNest& nest) {
   return true;
 }
 
+void check_descending(LegalityCheck& check, const LoopNest& nest) {
+  const std::vector<LoopName> loops = nest.placement->descending();
+  if (loops.empty() || !check_loops(check, nest, DirectiveKind::descending, loops)) return;
+  const std::vector<LoopName> blocks = nest.placement->blocks();
+  std::vector<LoopName> inside;
+  for (const LoopName& loop : nest.order)
+    if (!contains(blocks, loop)) inside.push_back(loop);
+  for (const LoopName& loop : loops)
+    if (contains(blocks, loop))
+      check.errors.error(place_of(nest, DirectiveKind::descending),
+                         "descending of " + nest.root + ": " + loop + " is spread over blocks, which run in any order",
+                         {inside.empty() ? "leave descending out" : "loops inside a block are " + join(inside)});
+}
+
 void check_threads(LegalityCheck& check, const LoopNest& nest) {
   if (!check.least.is_cuda()) return;
   const auto threads = check.schedule.threads_of(*nest.placement);
@@ -249,6 +263,7 @@ void check_nests(LegalityCheck& check) {
     const bool written = nest.placement->find(DirectiveKind::reorder) != nullptr;
     const bool order = (blocks || written) && check_order(check, nest);
     nest.consistent = blocks && order && check_blocks_are_outermost(check, nest);
+    check_descending(check, nest);
     check_threads(check, nest);
     check_grid(check, nest);
   }

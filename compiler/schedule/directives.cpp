@@ -34,10 +34,10 @@ std::vector<DirectiveInfo> make_table() {
        "refused.",
        "bound: {Sk: 1024}", "S: f32[i 16, j Sk] in shared       # how much?",
        "S: f32[i 16, j 1024] in shared     # 65536 bytes"},
-      {"warps", std::nullopt, kTopLevel, Form::role_numbers, 1, 3, false,
+      {"warps", std::nullopt, kTopLevel, Form::role_numbers, 1, 4, false,
        "Warpgroups of four warps with one task each (sm_90a, mma: wgmma): one producer, whose first thread copies "
        "tiles into "
-       "the slots of rings, and 1 to 3 consumers, which compute and share the rows of a tile. Registers go from the "
+       "the slots of rings, and 1 to 4 consumers, which compute and share the rows of a tile. Registers go from the "
        "producer "
        "to the consumers. Takes the place of threads; every staged input has copy: tma.",
        "warps: {producer: 1, consumer: 2}", "for j.o: copy K_tile; sync; S = Q * K_tile; sync",
@@ -56,6 +56,11 @@ std::vector<DirectiveInfo> make_table() {
        "O: {reorder: [b, h, j.o, i.o]}",
        "for b: for h: for i.o: for j.o: step        # state of one i tile, in registers",
        "for b: for h: for j.o: for i.o: step        # state of all i, in global memory"},
+      {"descending", Kind::descending, kRootDefinition, Form::loops, 0, 0, false,
+       "Loops inside a block that run from the last tile to the first. With a causal mask the tile at the diagonal, "
+       "which tests a predicate, then is also the one that starts the running state.",
+       "O: {tile: {i: 64, j: 64}, descending: [j.o]}", "for j.o from 0 to tiles: step",
+       "for j.o from tiles - 1 to 0: step"},
       {"gpu_blocks", Kind::gpu_blocks, kRootDefinition, Form::loops, 0, 0, false,
        "The outermost loops, spread over the blocks of the grid; the first varies fastest from block to block.",
        "O: {gpu_blocks: [i.o, h, b]}", "for b: for h: for i.o: body",

@@ -130,6 +130,11 @@ std::vector<LoopName> Placement::reorder() const {
   return order;
 }
 
+std::vector<LoopName> Placement::descending() const {
+  const auto* loops = value_of<std::vector<std::string>>(*this, DirectiveKind::descending);
+  return loops == nullptr ? std::vector<LoopName>{} : *loops;
+}
+
 std::vector<LoopName> Placement::blocks() const {
   for (const DirectiveKind kind : {DirectiveKind::gpu_blocks, DirectiveKind::parallel})
     if (const auto* loops = value_of<std::vector<std::string>>(*this, kind)) return *loops;

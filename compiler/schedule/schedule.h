@@ -50,6 +50,7 @@ using DirectiveValue = std::variant<bool, std::int64_t, std::string, std::vector
 enum class DirectiveKind : std::uint8_t {
   tile,           // of a root definition: {axis: size}; axes not named are whole
   reorder,        // of a root definition: its loops, outermost first
+  descending,     // of a root definition: loops that run from the last tile to the first
   gpu_blocks,     // of a root definition: loops spread over the blocks of the grid, fastest first
   parallel,       // the same for the CPU: loops spread over cores
   threads,        // of a root definition: [rows, columns] of the threads of a block
@@ -86,6 +87,7 @@ struct Placement {
   AxisNumbers tile() const;
   /// As written, or the loops of blocks(), slowest first, then the other tiled loops in the order of tile().
   std::vector<LoopName> reorder() const;
+  std::vector<LoopName> descending() const;
   /// gpu_blocks or parallel, whichever is written.
   std::vector<LoopName> blocks() const;
   std::optional<std::pair<int, int>> threads() const;
@@ -165,6 +167,7 @@ class PlacementBuilder {
   explicit PlacementBuilder(std::string name) { placement_.name = std::move(name); }
   PlacementBuilder& tile(AxisNumbers sizes);
   PlacementBuilder& reorder(std::vector<LoopName> loops);
+  PlacementBuilder& descending(std::vector<LoopName> loops);
   PlacementBuilder& gpu_blocks(std::vector<LoopName> loops);
   PlacementBuilder& parallel(std::vector<LoopName> loops);
   PlacementBuilder& threads(int rows, int columns);

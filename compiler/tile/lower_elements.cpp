@@ -13,6 +13,10 @@ void append_new(std::vector<Expr>& out, const std::vector<Expr>& more) {
     if (std::find(out.begin(), out.end(), e) == out.end()) out.push_back(e);
 }
 
+For loop_over(const NestLoop& loop, Block body) {
+  return {loop.var, Expr(0), loop.count, For::Kind::serial, loop.descending, std::move(body), {}};
+}
+
 }  // namespace
 
 bool TiledElement::holds(const std::string& name) const { return contains(names, name); }
@@ -344,8 +348,7 @@ void KernelBuilder::add_output(Block& block, const RowValue& value) {
 }
 
 Block KernelBuilder::inside_loops(Block block, const std::vector<const NestLoop*>& loops) const {
-  for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
-    block = {Stmt{For{(*loop)->var, Expr(0), (*loop)->count, For::Kind::serial, false, std::move(block), {}}}};
+  for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) block = {Stmt{loop_over(**loop, std::move(block))}};
   return block;
 }
 
@@ -370,7 +373,7 @@ std::vector<const NestLoop*> KernelBuilder::loops_inside() const {
 
 Stmt KernelBuilder::reduced_loop(Block body) const {
   const NestLoop* loop = nest.over(nest.column);
-  For out{loop->var, Expr(0), loop->count, For::Kind::serial, false, std::move(body), {}};
+  For out = loop_over(*loop, std::move(body));
   const auto bound = lowering.bound_of(nest.column);
   if ((bound && *bound <= nest.columns) || covers_exactly(nest.column)) {
     // One tile holds every row: its iteration runs whatever the length is, also for none.

@@ -156,6 +156,7 @@ Nest make_nest(Lowering& lowering, const Placement& placement, FreshNames& names
 
   std::vector<LoopName> order = placement.reorder();
   const std::vector<LoopName> blocks = placement.blocks();
+  const std::vector<LoopName> descending = placement.descending();
   std::vector<LoopName> missing;
   for (const std::string& axis : axes) {
     const LoopName name = placement.tile_of(axis) ? axis + ".o" : axis;
@@ -179,6 +180,7 @@ Nest make_nest(Lowering& lowering, const Placement& placement, FreshNames& names
     loop.step = loop.axis == nest.row ? nest.rows : loop.axis == nest.column ? nest.columns : 1;
     loop.count = ceil_div(lowering.extent_of(loop.axis), Expr(loop.step));
     loop.grid = contains(blocks, name);
+    loop.descending = contains(descending, name);
     nest.loops.push_back(std::move(loop));
   }
   return nest;

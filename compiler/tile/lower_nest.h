@@ -48,6 +48,7 @@ struct NestLoop {
   int step = 1;
   Expr count;
   bool grid = false;
+  bool descending = false;
 };
 
 /// The loops of a kernel, and how much of each axis its tiles cover.

@@ -212,6 +212,7 @@ TEST_CASE("S07: every key of a schedule that is turned on or off changes what is
   changed("i: 64", "i: 32");
   changed("j: 64", "j: 32");
   changed("threads: [8, 8]", "threads: [16, 16]");
+  changed("threads: [8, 8]", "threads: [8, 8], descending: [j.o]");
   changed("gpu_blocks: [i.o, h, b]", "gpu_blocks: [h, i.o, b]");
   changed("K: {stage_at: j.o, store_in: shared", "K: {stage_at: j.o, store_in: shared, ring_buffer: 2");
   changed("K: {stage_at: j.o, store_in: shared", "K: {stage_at: j.o, store_in: shared, vectorize: 2");

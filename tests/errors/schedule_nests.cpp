@@ -51,6 +51,15 @@ TEST_CASE("reorder names each loop of the tile, and no other") {
              Contains("there is no loop hh") && Contains("did you mean h?"));
 }
 
+TEST_CASE("only a loop inside a block runs downwards") {
+  const std::string order = kReorder + ", descending: [j.o]";
+  CHECK(changed(kReorder, order).empty());
+  CHECK_THAT(changed(kReorder, kReorder + ", descending: [i.o]"),
+             Contains("descending of O: i.o is spread over blocks, which run in any order") &&
+                 Contains("note: loops inside a block are j.o"));
+  CHECK_THAT(changed(kReorder, kReorder + ", descending: [j]"), Contains("j is tiled, its loop is j.o"));
+}
+
 TEST_CASE("loops over blocks are outermost, and none of them is reduced") {
   CHECK_THAT(changed(kReorder, "reorder: [b, j.o, h, i.o]"),
              Contains("reorder of O: j.o lies outside loops that are spread over blocks") &&

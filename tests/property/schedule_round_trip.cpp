@@ -87,6 +87,9 @@ class RandomSchedule {
       case DirectiveKind::reorder:
         out.reorder(loops());
         break;
+      case DirectiveKind::descending:
+        out.descending(loops());
+        break;
       case DirectiveKind::gpu_blocks:
         out.gpu_blocks(loops());
         break;
@@ -277,6 +280,8 @@ class CppReader {
       out.tile(axis_numbers());
     } else if (call == "reorder") {
       out.reorder(loops());
+    } else if (call == "descending") {
+      out.descending(loops());
     } else if (call == "gpu_blocks") {
       out.gpu_blocks(loops());
     } else if (call == "parallel") {

@@ -27,9 +27,10 @@ class Draw {
       builder.bound(name->name, std::max<std::int64_t>(1, sizes_.at(name->name)));
 
     PlacementBuilder main = nest(main_output(), true);
-    for (const Func& func : algorithm_.define) {
-      if (has_place(func.name) && !chance(8)) builder.place(inner(func.name));
-    }
+    for (const Func& func : algorithm_.define)
+      if (has_place(func.name) && !chance(8)) placed_.insert(func.name);
+    for (const Func& func : algorithm_.define)
+      if (placed_.contains(func.name)) builder.place(inner(func.name));
     builder.place(main);
     for (const Input& input : algorithm_.inputs)
       if (is_operand(input.name)) builder.place(staged(input.name));
@@ -112,6 +113,7 @@ class Draw {
     const std::size_t blocks = std::uniform_int_distribution<std::size_t>(1, outer.size())(random_);
     order.insert(order.begin() + static_cast<std::ptrdiff_t>(at), column);
     out.reorder(order);
+    if (at >= blocks && chance(3)) out.descending({column});
     loops_ = order;
     first_place_ = blocks - 1;
     std::vector<LoopName> grid(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(blocks));
@@ -141,7 +143,8 @@ class Draw {
     const bool strip = !online_ && chance(2);
     out.compute_at(strip ? around : innermost);
     out.store_in(strip || name == "P" || chance(2) ? Space::shared : Space::register_file);
-    if (online_ && name == "S" && chance(3)) {
+    // Where the scores are the weights themselves, the next tile's would overwrite what the delayed product reads.
+    if (online_ && name == "S" && placed_.contains("P") && chance(3)) {
       const int whole = pick<int>({1, 2, 4});
       out.overlap(std::uniform_int_distribution<int>(0, whole)(random_), whole);
     }
@@ -170,6 +173,7 @@ class Draw {
   const Cascade cascade_;
   const std::map<std::string, std::int64_t>& sizes_;
   std::mt19937& random_;
+  std::set<std::string> placed_;
   const int largest_;
   bool cuda_ = false, online_ = true;
   std::vector<LoopName> loops_;  // of the main output
