@@ -6,6 +6,7 @@
 #include <list>
 #include <mutex>
 #include <optional>
+#include <tuple>
 
 #include "api/clock.h"
 #include "compiler/support/contains.h"
@@ -107,7 +108,7 @@ class CudaCode : public DeviceCode {
       for (ArgumentValue argument : launch.arguments) {
         if (argument.kind == tile::Parameter::Kind::counter) {
           argument.word = counter_in(context, stream);
-          shape.grid.x = std::min(shape.grid.x, runtime::resident_blocks(function, shape, context));
+          shape.grid.x = std::min(shape.grid.x, resident_in(context, launch.kernel, function, shape));
         }
         if (const MappedTensor* mapped = argument.mapped.get())
           parameters.push_back(
@@ -158,6 +159,15 @@ class CudaCode : public DeviceCode {
     return zeros(counters_[{context.id(), stream}], context);
   }
 
+  /// How many blocks of a kernel the device holds at once. The driver is asked once for each context and size.
+  std::int64_t resident_in(const runtime::Context& context, std::size_t kernel, const runtime::KernelFunction& function,
+                           const runtime::LaunchShape& shape) const {
+    const std::lock_guard lock(mutex_);
+    std::optional<std::int64_t>& blocks = resident_[{context.id(), kernel, shape.shared_bytes}];
+    if (!blocks) blocks = runtime::resident_blocks(function, shape, context);
+    return *blocks;
+  }
+
   static runtime::DevicePointer zeros(std::optional<runtime::DeviceBuffer>& buffer, const runtime::Context& context) {
     if (buffer) return buffer->pointer();
     const runtime::Stream stream = runtime::Stream::create(context);
@@ -184,6 +194,7 @@ class CudaCode : public DeviceCode {
   mutable std::map<std::pair<std::uint64_t, void*>, std::shared_ptr<Scratch>> scratch_;
   mutable std::map<std::uint64_t, std::optional<runtime::DeviceBuffer>> zeros_;
   mutable std::map<std::pair<std::uint64_t, void*>, std::optional<runtime::DeviceBuffer>> counters_;
+  mutable std::map<std::tuple<std::uint64_t, std::size_t, std::int64_t>, std::optional<std::int64_t>> resident_;
 };
 
 }  // namespace

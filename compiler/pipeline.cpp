@@ -17,6 +17,7 @@
 #include "compiler/passes/plan_memory.h"
 #include "compiler/passes/relax_rescale.h"
 #include "compiler/passes/specialize_roles.h"
+#include "compiler/passes/split_absorb.h"
 #include "compiler/passes/split_masked_loops.h"
 #include "compiler/passes/stage_tiles.h"
 #include "compiler/rewrite/recurrence.h"
@@ -37,6 +38,8 @@ constexpr std::array kPasses{
     Pass{"fold_exponents", fold_exponents,
          "on tensor cores a weight is one multiply-add and one power of two an element"},
     Pass{"hoist_row_invariants", hoist_row_invariants, "no map over a tile computes what is constant in a row"},
+    Pass{"split_absorb", split_absorb,
+         "on tensor cores a tile is scaled by finite numbers of its rows, or in a branch"},
     Pass{"overlap", overlap, "a delayed product runs behind the product of the next tile"},
     Pass{"order_tiles", order_tiles,
          "tiles have an order: those of the longest loops come first where blocks start in it"},

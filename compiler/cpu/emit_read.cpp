@@ -33,8 +33,10 @@ llvm::Type* KernelEmitter::memory_type(ScalarType type) {
 Value* KernelEmitter::zero_element() {
   if (!zero_element_) {
     llvm::Type* type = llvm::ArrayType::get(builder_.getInt64Ty(), 1);
-    auto* zero = new llvm::GlobalVariable(module_, type, true, llvm::GlobalValue::PrivateLinkage,
-                                          llvm::Constant::getNullValue(type), "zero");
+    auto* zero = llvm::cast<llvm::GlobalVariable>(module_.getOrInsertGlobal("astatide.zero", type));
+    zero->setInitializer(llvm::Constant::getNullValue(type));
+    zero->setConstant(true);
+    zero->setLinkage(llvm::GlobalValue::PrivateLinkage);
     zero->setAlignment(llvm::Align(8));
     zero_element_ = zero;
   }

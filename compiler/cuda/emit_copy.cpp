@@ -87,7 +87,7 @@ void KernelEmitter::emit_load_vectors(const View& view, const Mem& dst, int vect
   const auto load = [&](int step) {
     const Element at = elements(step);
     std::string limits = declare_coordinates(view.at, dst, at);
-    const std::string source = address(view.tensor, index_texts(view));
+    const std::string source = address_from_base(view);
     const std::string absent = float_literal(view.absent);
     const std::string target = access(dst, at, true);
     if (step == 1) {
@@ -130,7 +130,7 @@ void KernelEmitter::emit_load(const View& view, const Mem& dst) {
   std::string limits = declare_coordinates(view.at, dst, at);
   const std::string inside_tile = inside(dst, grid_for({&dst}), at);
   if (!inside_tile.empty()) limits += (limits.empty() ? "" : " && ") + inside_tile;
-  std::string value = fmt::format("load1({})", address(view.tensor, index_texts(view)));
+  std::string value = fmt::format("load1({})", address_from_base(view));
   if (!limits.empty()) value = fmt::format("{} ? {} : {}", limits, value, float_literal(view.absent));
   out_.line(fmt::format("{} = {};", access(dst, at, true), converted(value, dst.type)));
   close_element();

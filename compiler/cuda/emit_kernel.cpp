@@ -61,8 +61,7 @@ KernelEmitter::KernelEmitter(const tile::Program& program, const tile::Kernel& k
   if (has_wgmma_) claim("warpgroup");
   if (has_roles()) claim("barriers");
   if (kernel_.persistent)
-    for (const char* name : {"tile_counter", "tiles", "tile", "next_tile", "next_tiles", "tile_slot", "tile_phase"})
-      claim(name);
+    for (const char* name : {"tile_counter", "tiles", "tile", "next_tiles", "tile_slot", "tile_phase"}) claim(name);
   for (const Parameter& p : parameters_of(program, kernel))
     if (p.kind == Parameter::Kind::tensor_map) claim(p.name + "_map");
 }
@@ -129,11 +128,36 @@ void KernelEmitter::emit_tile_axes(SourceText& out, const std::string& number) c
     const tile::TileAxis& axis = kernel_.tiles[i];
     const std::string divisor = count_text(axis);
     const bool last = i + 1 == kernel_.tiles.size();
+    if (i == 0 && kernel_.tile_group) {
+      emit_group(out, block);
+      continue;
+    }
     const std::string place =
         fmt::format("{}{}{}", axis.descending ? divisor + " - 1 - " : "", block, last ? "" : " % " + divisor);
     out.line(fmt::format("const int {} = {};", axis.var, keeps_uniform_ ? "uniform(" + place + ")" : place));
     if (!last) out.line(fmt::format("{} /= {};", block, divisor));
   }
+}
+
+// The tiles of a group follow each other: those at one place of the first axis, then those at the next. What is left of
+// `block` counts those of the other axes.
+void KernelEmitter::emit_group(SourceText& out, const std::string& block) const {
+  const tile::TileAxis& axis = kernel_.tiles[0];
+  std::string others;
+  for (std::size_t i = 1; i < kernel_.tiles.size(); ++i)
+    others += (others.empty() ? "" : " * ") + count_text(kernel_.tiles[i]);
+  const std::string count = count_text(axis), rest = fresh("rest"), groups = fresh("groups"), group = fresh("group"),
+                    first = fresh("first"), size = fresh("size");
+  out.line(fmt::format("const int {} = {};", rest, others));
+  out.line(fmt::format("const int {0} = ({1} - 1) / ({2}) + 1;  // whose tiles share the L2 cache", groups, rest,
+                       integer_text(*kernel_.tile_group, scope())));
+  // Group n begins at rest * n / groups, so that none is much smaller than the others and leaves blocks idle.
+  out.line(fmt::format("const long long {} = (({} / {} + 1LL) * {} - 1) / {};", group, block, count, groups, rest));
+  out.line(fmt::format("const int {0} = {1} * {2} / {3}, {4} = ({1} + 1) * {2} / {3} - {0};", first, group, rest,
+                       groups, size));
+  out.line(fmt::format("{} -= {} * {};", block, first, count));
+  out.line(fmt::format("const int {} = {}{} / {};", axis.var, axis.descending ? count + " - 1 - " : "", block, size));
+  out.line(fmt::format("{0} = {1} + {0} % {2};", block, first, size));
 }
 
 std::string KernelEmitter::describe(const Mem& mem) const {

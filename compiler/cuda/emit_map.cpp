@@ -1,17 +1,104 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "compiler/cuda/kernel_emitter.h"
 #include "compiler/cuda/type_text.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/tile/bounds.h"
 
 namespace astatide::cuda {
 namespace {
 
 bool has_read(const Expr& e) { return !tensors_read(e).empty(); }
 
+bool reads(const Expr& value, const std::vector<Expr>& predicates, const std::string& name) {
+  const auto reads_it = [&](const Expr& e) { return free_variables(e).contains(name); };
+  return reads_it(value) || std::any_of(predicates.begin(), predicates.end(), reads_it);
+}
+
 }  // namespace
 
+/// What a map's predicates and limits say about the columns of a row: those from each of `from` on and before each of
+/// `before` are visible, where `rest` holds, too.
+struct ColumnWindow {
+  const tile::Coordinate* column = nullptr;  // null where nothing bounds the columns
+  std::vector<tile::Coordinate> others;      // coordinates of the map beside it
+  std::vector<Expr> from, before;            // over what is constant in a row
+  std::vector<Expr> rest;
+};
+
+namespace {
+
+/// Adds a comparison of the column with what is constant in a row; false where the predicate is none.
+bool add_bound(ColumnWindow& window, const Expr& predicate, const std::function<bool(const std::string&)>& is_integer) {
+  const auto* c = predicate.as<Call>();
+  if (!c || c->args.size() != 2 || has_read(predicate)) return false;
+  for (const std::string& name : free_variables(predicate))
+    if (name != window.column->axis && !is_integer(name)) return false;
+  const bool strict = c->op == Op::lt || c->op == Op::gt, downwards = c->op == Op::gt || c->op == Op::ge;
+  if (!strict && c->op != Op::le && c->op != Op::ge) return false;
+  // factor * column + rest < 0, or <= 0.
+  const Expr difference = downwards ? c->args[1] - c->args[0] : c->args[0] - c->args[1];
+  const auto linear = tile::linear_in(difference, window.column->axis);
+  if (!linear || (linear->factor != 1 && linear->factor != -1)) return false;
+  if (linear->factor == 1)
+    window.before.push_back(tile::collect_terms(Expr(strict ? 0 : 1) - linear->rest));
+  else
+    window.from.push_back(tile::collect_terms(linear->rest + Expr(strict ? 1 : 0)));
+  return true;
+}
+
+Expr folded(const std::vector<Expr>& bounds, Expr (*f)(const Expr&, const Expr&)) {
+  Expr out = bounds.front();
+  for (std::size_t n = 1; n < bounds.size(); ++n) out = f(out, bounds[n]);
+  return out;
+}
+
+}  // namespace
+
+std::string KernelEmitter::emit_window(const ColumnWindow& window, const tile::Mem& dst, const tile::ThreadGrid& grid) {
+  const FragmentAxis columns = fragment_of(dst, grid).columns;
+  const std::string origin = integer_text(window.column->origin, scope()), part = columns.thread_part(column_);
+  const std::string first = part == "0" ? origin : origin == "0" ? part : origin + " + " + part;
+  const std::string behind = first == "0" ? "" : " - (" + first + ")";
+  const std::string held = columns.held_offset(held_column_);
+  std::string condition;
+  const auto bound = [&](const std::vector<Expr>& bounds, Expr (*f)(const Expr&, const Expr&), const char* name,
+                         const char* relation) {
+    if (bounds.empty()) return;
+    const std::string variable = fresh(name);
+    const Text limit = text_of(folded(bounds, f), scope());
+    out_.line(fmt::format("const int {} = {}{};", variable,
+                          limit.wide ? "static_cast<int>(" + limit.text + ")" : limit.text, behind));
+    condition += fmt::format("{}{} {} {}", condition.empty() ? "" : " && ", held, relation, variable);
+  };
+  bound(window.from, max, "first_visible", ">=");
+  bound(window.before, min, "end_visible", "<");
+  return condition;
+}
+
+ColumnWindow KernelEmitter::window_of(const tile::Map& map, const tile::Mem& dst) const {
+  ColumnWindow window{nullptr, map.at, {}, {}, map.where_predicates};
+  // Where operands pass through registers, the bound's is worth more than an instruction an element.
+  if (dst.dims.size() != 2 || dst.space != Space::register_file || !map.absent || !has_wgmma_) return window;
+  for (const tile::Coordinate& coordinate : map.at)
+    if (coordinate.axis == dst.dims[1].axis) window.column = &coordinate;
+  if (!window.column) return window;
+  std::erase_if(window.others, [&](const tile::Coordinate& c) { return c.axis == window.column->axis; });
+  std::set<std::string> integers = integers_;
+  for (const tile::Coordinate& coordinate : window.others) integers.insert(coordinate.axis);
+  for (const auto& [name, value] : program_.known) integers.insert(name);
+  const auto is_integer = [&](const std::string& name) { return integers.contains(name); };
+  if (window.column->limit && !always_within(*window.column, dst)) window.before.push_back(*window.column->limit);
+  std::erase_if(window.rest, [&](const Expr& predicate) { return add_bound(window, predicate, is_integer); });
+  if (window.before.empty() && window.from.empty()) return {nullptr, map.at, {}, {}, map.where_predicates};
+  return window;
+}
+
 void KernelEmitter::emit(const tile::Fill& fill) {
+  if (std::isnan(fill.value)) return;
   const tile::Mem& dst = mem(fill.dst);
   const Element at = open_element(dst, grid_for({&dst}), dst.space == Space::shared);
   const std::string value = float_literal(fill.value);
@@ -28,13 +115,25 @@ void KernelEmitter::emit(const tile::Map& map) {
     if (const tile::Mem* tile = kernel_.find(name)) tiles.push_back(tile);
   const std::string part = map.columns ? fmt::format(" cols {}..{}", map.columns->begin, map.columns->end) : "";
   out_.line(fmt::format("// map {} {}{}", dst.name, describe(dst), part));
-  const Element at = open_element(dst, grid_for(tiles), dst.space == Space::shared, map.columns);
-
-  const std::string limits = declare_coordinates(map.at, dst, at);
+  const tile::ThreadGrid grid = grid_for(tiles);
+  const ColumnWindow window = window_of(map, dst);
+  std::string limits;
+  const auto in_row = [&](const Element& row) {
+    if (!window.column) return;
+    limits = declare_coordinates(window.others, dst, row);
+    const std::string columns = emit_window(window, dst, grid);
+    limits += (limits.empty() ? "" : " && ") + columns;
+  };
+  const Element at = open_element(dst, grid, dst.space == Space::shared, map.columns, in_row);
+  if (!window.column) {
+    limits = declare_coordinates(map.at, dst, at);
+  } else if (reads(map.value, window.rest, window.column->axis)) {
+    declare_coordinates({{window.column->axis, window.column->origin, std::nullopt}}, dst, at);
+  }
   const TextScope here = scope(&at);
   std::string value = real_text(map.value, here);
   std::string visible = map.absent || has_read(map.value) ? limits : "";
-  for (const Expr& predicate : map.where_predicates) {
+  for (const Expr& predicate : window.rest) {
     const Text text = text_of(predicate, here);
     // Of an && chain only || and ?: need parentheses.
     visible += (visible.empty() ? "" : " && ") + (text.precedence < 5 ? "(" + text.text + ")" : text.text);

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "compiler/cuda/kernel_emitter.h"
+#include "compiler/support/contains.h"
 #include "compiler/support/diagnostic.h"
 
 namespace astatide::cuda {
@@ -53,34 +54,78 @@ void KernelEmitter::emit_barriers(SourceText& out) const {
   out.line("__syncthreads();");
 }
 
-// A persistent block begins with the tile of its own number. The producer draws the next one while it copies for this
-// one, and passes it on through a ring of its own.
+// A persistent block begins with the tile of its own number. The producer finds its place along the axes, which takes
+// divisions, and passes it on through a ring of its own; then it draws the next one and copies for this one. A place of
+// -1 ends the walk.
 
-void KernelEmitter::open_tiles(bool producer) {
-  out_.line(fmt::format("int {} = 0, {} = {};", claimed("tile_slot"), claimed("tile_phase"), producer ? 1 : 0));
-  out_.open(fmt::format("for (int {0} = blockIdx.x; {0} < {1};)", claimed("tile"), claimed("tiles")));
-  if (producer) out_.line(fmt::format("const int {} = draw_tile({});", claimed("next_tile"), claimed("tile_counter")));
-  emit_tile_axes(out_, claimed("tile"));
-  for (const tile::Stmt& stmt : kernel_.body)
-    if (!std::holds_alternative<tile::Role>(stmt.node)) emit_statement(stmt);
+std::string KernelEmitter::place_of_tile(std::size_t axis) const {
+  return fmt::format("({} + {} * {})[{}]", claimed("next_tiles"), claimed("tile_slot"), kernel_.tiles.size(), axis);
 }
 
-void KernelEmitter::close_tiles(bool producer) {
-  const std::string slot = claimed("tile_slot"), phase = claimed("tile_phase");
-  const std::string place = fmt::format("{}[{}]", claimed("next_tiles"), slot);
-  out_.line(fmt::format("barrier_wait({}, {});", tile_barrier(!producer, slot), phase));
-  if (producer) {
-    out_.line(fmt::format("{} = {};", place, claimed("next_tile")));
-    out_.line(fmt::format("barrier_arrive({});", tile_barrier(true, slot)));
-    out_.line(fmt::format("{} = {};", claimed("tile"), claimed("next_tile")));
-  } else {
-    // Through a shuffle the compiler sees that the number is the same for all lanes.
-    out_.line(fmt::format("{} = __shfl_sync(0xffffffffu, {}, 0);", claimed("tile"), place));
-    out_.line(fmt::format("if ({} % 32 == 0) barrier_arrive({});", thread_, tile_barrier(false, slot)));
+void KernelEmitter::emit_producer_tiles(const tile::Block& body) {
+  const std::string slot = claimed("tile_slot"), phase = claimed("tile_phase"), tile = claimed("tile"),
+                    tiles = claimed("tiles");
+  out_.line(fmt::format("int {} = 0, {} = 1;", slot, phase));
+  out_.open(fmt::format("for (int {} = blockIdx.x;;)", tile));
+  emit_tile_axes(out_, fmt::format("min({}, {} - 1)", tile, tiles));
+  out_.line(fmt::format("barrier_wait({}, {});", tile_barrier(false, slot), phase));
+  for (std::size_t i = 0; i < kernel_.tiles.size(); ++i) {
+    const std::string& axis = kernel_.tiles[i].var;
+    out_.line(
+        fmt::format("{} = {};", place_of_tile(i), i == 0 ? fmt::format("{} < {} ? {} : -1", tile, tiles, axis) : axis));
   }
+  out_.line(fmt::format("barrier_arrive({});", tile_barrier(true, slot)));
   next_slot(slot, phase, tile::kTileSlots);
+  out_.line(fmt::format("if ({} >= {}) break;", tile, tiles));
+  out_.line(fmt::format("{} = draw_tile({});", tile, claimed("tile_counter")));
+  emit_outside_roles();
+  emit_block(body);
   out_.close();
-  if (producer) out_.line(fmt::format("leave_tiles({});", claimed("tile_counter")));
+  out_.line(fmt::format("leave_tiles({});", claimed("tile_counter")));
+}
+
+// Places that the loops don't read are taken where the loops have ended: they need no registers before.
+void KernelEmitter::emit_consumer_tiles(const tile::Block& body) {
+  const std::string slot = claimed("tile_slot"), phase = claimed("tile_phase");
+  out_.line(fmt::format("int {} = 0, {} = 0;", slot, phase));
+  out_.open("for (;;)");
+  out_.line(fmt::format("barrier_wait({}, {});", tile_barrier(true, slot), phase));
+  std::size_t loops_end = body.size();
+  while (loops_end > 0 && !std::holds_alternative<tile::For>(body[loops_end - 1].node)) --loops_end;
+  const tile::Block loops(body.begin(), body.begin() + static_cast<std::ptrdiff_t>(loops_end)),
+      rest(body.begin() + static_cast<std::ptrdiff_t>(loops_end), body.end());
+  const auto read_early = [&](std::size_t axis) {
+    const auto reads = [&](const tile::Stmt& stmt) {
+      return contains(tile::effects_of(stmt).reads, kernel_.tiles[axis].var);
+    };
+    return axis == 0 ||
+           std::any_of(
+               kernel_.body.begin(), kernel_.body.end(),
+               [&](const tile::Stmt& stmt) { return !std::holds_alternative<tile::Role>(stmt.node) && reads(stmt); }) ||
+           std::any_of(loops.begin(), loops.end(), reads);
+  };
+  const auto take = [&](bool early) {
+    for (std::size_t i = 0; i < kernel_.tiles.size(); ++i)
+      if (read_early(i) == early)
+        // Through a shuffle the compiler sees that the number is the same for all lanes.
+        out_.line(
+            fmt::format("const int {} = __shfl_sync(0xffffffffu, {}, 0);", kernel_.tiles[i].var, place_of_tile(i)));
+  };
+  take(true);
+  // A vote: what leaves a loop on a shuffled number makes all that the loop carries differ between lanes, for ptxas.
+  out_.line(fmt::format("if (__any_sync(0xffffffffu, {} < 0)) break;", kernel_.tiles[0].var));
+  emit_outside_roles();
+  emit_block(loops);
+  take(false);
+  out_.line(fmt::format("if ({} % 32 == 0) barrier_arrive({});", thread_, tile_barrier(false, slot)));
+  next_slot(slot, phase, tile::kTileSlots);
+  emit_block(rest);
+  out_.close();
+}
+
+void KernelEmitter::emit_outside_roles() {
+  for (const tile::Stmt& stmt : kernel_.body)
+    if (!std::holds_alternative<tile::Role>(stmt.node)) emit_statement(stmt);
 }
 
 void KernelEmitter::next_slot(const std::string& slot, const std::string& phase, int slots) {
@@ -111,9 +156,12 @@ void KernelEmitter::emit(const tile::Role& role) {
     emit_registers(storage);
     out_.append(storage);
   }
-  if (kernel_.persistent) open_tiles(producer);
-  emit_block(role.body);
-  if (kernel_.persistent) close_tiles(producer);
+  if (!kernel_.persistent)
+    emit_block(role.body);
+  else if (producer)
+    emit_producer_tiles(role.body);
+  else
+    emit_consumer_tiles(role.body);
   if (producer) out_.close();
   out_.close();
 }

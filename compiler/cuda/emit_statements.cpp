@@ -14,10 +14,42 @@ namespace {
   throw InternalError(fmt::format("no emitter for the instruction '{}' of a program of this family", instruction));
 }
 
+/// Whether `later`, right behind `branch`, runs where that does not: `branch` does not change what both test.
+bool is_other_branch(const tile::If& branch, const tile::If& later) {
+  const auto* negated = branch.condition.as<Call>();
+  if (!negated || negated->op != Op::logical_not || !(negated->args[0] == later.condition)) return false;
+  const std::set<std::string> tested = free_variables(later.condition);
+  return std::none_of(branch.body.begin(), branch.body.end(), [&](const tile::Stmt& stmt) {
+    const std::vector<std::string> writes = tile::effects_of(stmt).writes;
+    return std::any_of(writes.begin(), writes.end(), [&](const std::string& name) { return tested.contains(name); });
+  });
+}
+
 }  // namespace
 
 void KernelEmitter::emit_block(const tile::Block& block) {
-  for (const tile::Stmt& stmt : block) emit_statement(stmt);
+  for (std::size_t n = 0; n < block.size(); ++n) {
+    if (starts_sum(block, n)) continue;
+    const auto* branch = std::get_if<tile::If>(&block[n].node);
+    const auto* before = branch && n > 0 ? std::get_if<tile::If>(&block[n - 1].node) : nullptr;
+    if (before && is_other_branch(*before, *branch))
+      emit_branch("else", *branch);
+    else
+      emit_statement(block[n]);
+  }
+}
+
+// wgmma leaves out what its sum held where a predicate says so.
+bool KernelEmitter::starts_sum(const tile::Block& block, std::size_t n) {
+  const auto* branch = std::get_if<tile::If>(&block[n].node);
+  const auto* fill = branch && branch->body.size() == 1 ? std::get_if<tile::Fill>(&branch->body[0].node) : nullptr;
+  if (!fill || fill->value != 0) return false;
+  do ++n;
+  while (n < block.size() && std::holds_alternative<tile::Acquire>(block[n].node));
+  const auto* mma = n < block.size() ? std::get_if<tile::Mma>(&block[n].node) : nullptr;
+  if (!mma || mma->by != Family::wgmma || !mma->accumulate || mma->dst != fill->dst) return false;
+  sum_starts_ = branch->condition;
+  return true;
 }
 
 void KernelEmitter::emit_statement(const tile::Stmt& stmt) {
@@ -56,7 +88,12 @@ void KernelEmitter::emit(const tile::For& loop) {
 
 void KernelEmitter::emit(const tile::If& branch) {
   const std::string condition = condition_text(branch.condition, scope());
-  out_.open(branch.cold ? fmt::format("if (__builtin_expect({}, 0))", condition) : fmt::format("if ({})", condition));
+  emit_branch(branch.cold ? fmt::format("if (__builtin_expect({}, 0))", condition) : fmt::format("if ({})", condition),
+              branch);
+}
+
+void KernelEmitter::emit_branch(const std::string& head, const tile::If& branch) {
+  out_.open(head);
   emit_block(branch.body);
   out_.close();
   commit_copies(branch.body);

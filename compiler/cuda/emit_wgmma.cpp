@@ -99,6 +99,8 @@ void KernelEmitter::emit_wgmma(const tile::Mma& mma) {
                            : fmt::format("{}[{}] = 0.0f;", dst.name, held_row_));
   out_.close();
   out_.line("wgmma_fence();");
+  std::string first = mma.accumulate ? "1" : "0";
+  if (sum_starts_) first = condition_text(*std::exchange(sum_starts_, std::nullopt), scope()) + " ? 0 : 1";
   for (int block = 0; block < blocks; ++block) {
     for (int step = 0; step < steps; ++step) {
       const int right_bytes = across ? step * 16 * kPanelBytes : step / 4 * rhs_rows * kPanelBytes + step % 4 * 32;
@@ -113,7 +115,7 @@ void KernelEmitter::emit_wgmma(const tile::Mma& mma) {
         operand = fmt::format("{} + {}", left, bytes / 16);
       }
       out_.line(fmt::format("{}(&{}[{}], {}, {} + {}, {});", function, dst.name, 2 * block * held, operand, right,
-                            right_bytes / 16, mma.accumulate || step > 0 ? 1 : 0));
+                            right_bytes / 16, step > 0 ? "1" : first));
     }
   }
   out_.line("wgmma_commit();");

@@ -131,6 +131,7 @@ class Writer {
         return infix(c, "*", kMul);
       case Op::div: {
         const Text a = as_real(write(c.args[0])), b = as_real(write(c.args[1]));
+        if (c.args[0].is_constant(1)) return {fmt::format("reciprocal({})", b.text), ValueType::real, kAtom};
         return {fmt::format("{} / {}", wrap(a, kMul), wrap(b, kMul + 1)), ValueType::real, kMul};
       }
       case Op::floor_div:
@@ -150,9 +151,9 @@ class Writer {
       case Op::exp2:
         return function(c, "fast_exp2");
       case Op::log:
-        return function(c, "logf");
+        return function(c, "fast_log");
       case Op::log2:
-        return function(c, "log2f");
+        return function(c, "fast_log2");
       case Op::tanh:
         return function(c, "tanhf");
       case Op::sigmoid:

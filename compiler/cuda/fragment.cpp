@@ -28,9 +28,20 @@ std::string FragmentAxis::offset(const std::string& index, const std::string& th
                                                               unit, vector, index, threads / unit * vector);
     return fmt::format("({0}) * {1} + {2} % {1}", place, unit, thread);
   }
-  if (count() == vector) return vector == 1 ? thread : fmt::format("{} * {} + {}", thread, vector, index);
-  if (vector == 1) return fmt::format("{} + {} * {}", thread, threads, index);
-  return fmt::format("{0} * {1} + {2} % {1} + {2} / {1} * {3}", thread, vector, index, threads * vector);
+  const std::string held = held_offset(index);
+  return held == "0" ? thread_part(thread) : thread_part(thread) + " + " + held;
+}
+
+std::string FragmentAxis::thread_part(const std::string& thread) const {
+  if (unit > 1) throw InternalError("the offset of a thread in units is no sum");
+  if (threads == 1) return "0";
+  return vector == 1 ? thread : fmt::format("{} * {}", thread, vector);
+}
+
+std::string FragmentAxis::held_offset(const std::string& index) const {
+  if (threads == 1 || count() == vector) return threads > 1 && vector == 1 ? "0" : index;
+  if (vector == 1) return fmt::format("{} * {}", threads, index);
+  return fmt::format("{0} % {1} + {0} / {1} * {2}", index, vector, threads * vector);
 }
 
 Fragment fragment_of(const tile::Mem& mem, const tile::ThreadGrid& grid) {

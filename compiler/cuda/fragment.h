@@ -23,8 +23,11 @@ struct FragmentAxis {
   /// The first held element of offsets begin .. end-1 and the one behind the last, the same in every thread; nothing
   /// where threads hold different shares of that part.
   std::optional<std::pair<int, int>> held_part(int begin, int end) const;
-  /// Offset in the tile of held element `index`, in the text of thread coordinate `thread`.
+  /// Offset in the tile of held element `index`, in the text of thread coordinate `thread`: the sum of the two below.
   std::string offset(const std::string& index, const std::string& thread) const;
+  /// Without units: the part that is the thread's, and that of the held element.
+  std::string thread_part(const std::string& thread) const;
+  std::string held_offset(const std::string& index) const;
 };
 
 /// How a thread grid holds a tile: held element (r, c) is register r * columns.count() + c.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -35,6 +36,8 @@ struct Element {
   std::string held_row, held_column;  // indices into the thread's fragment
 };
 
+struct ColumnWindow;  // of emit_map.cpp
+
 /// The name of a kernel's function in emitted source.
 std::string function_name(const tile::Kernel& kernel);
 
@@ -56,6 +59,7 @@ class KernelEmitter {
   std::string count_text(const tile::TileAxis& axis) const;
   /// Declares the tile axes' variables of the tile with this number.
   void emit_tile_axes(SourceText& out, const std::string& number) const;
+  void emit_group(SourceText& out, const std::string& block) const;
   void emit_shared(SourceText& out) const;
   void emit_registers(SourceText& out) const;
   std::string describe(const tile::Mem& mem) const;
@@ -65,14 +69,21 @@ class KernelEmitter {
 
   // emit_statements.cpp: dispatch, control flow
   void emit_block(const tile::Block& block);
+  /// Whether a statement only sets the sum of the product behind it to 0, in a branch that the product can do without.
+  bool starts_sum(const tile::Block& block, std::size_t n);
   void emit_statement(const tile::Stmt& stmt);
   void emit(const tile::For& loop);
   void emit(const tile::If& branch);
+  void emit_branch(const std::string& head, const tile::If& branch);
   void emit(const tile::Let& let);
 
   // emit_map.cpp
   void emit(const tile::Fill& fill);
   void emit(const tile::Map& map);
+  ColumnWindow window_of(const tile::Map& map, const tile::Mem& dst) const;
+  /// Inside the loop over a tile's rows: the first and the last visible of the columns that a thread holds, and the
+  /// condition on a held column.
+  std::string emit_window(const ColumnWindow& window, const tile::Mem& dst, const tile::ThreadGrid& grid);
   void emit(const tile::Vote& vote);
 
   // emit_store.cpp: to global memory
@@ -119,8 +130,12 @@ class KernelEmitter {
   // emit_roles.cpp: producers and consumers, and the rings between them
   void emit(const tile::Role& role);
   void emit(const tile::Reserve& reserve);
-  void open_tiles(bool producer);
-  void close_tiles(bool producer);
+  /// A role's walk over the tiles of a persistent kernel.
+  void emit_producer_tiles(const tile::Block& body);
+  void emit_consumer_tiles(const tile::Block& body);
+  /// Where the producer passes on the place of the next tile along an axis.
+  std::string place_of_tile(std::size_t axis) const;
+  void emit_outside_roles();
   void emit_tma(const tile::View& view, const tile::Mem& dst);
   void emit_barriers(SourceText& out) const;
   bool has_roles() const { return kernel_.producers > 0; }
@@ -150,8 +165,10 @@ class KernelEmitter {
   tile::ThreadGrid grid_for(const std::vector<const tile::Mem*>& tiles) const;
   /// Opens the loops over the held elements of a tile, or of a part of its columns; close_element() ends them. `guard`
   /// skips elements beyond the tile's extents.
+  /// `in_row` emits what stands between the two loops.
   Element open_element(const tile::Mem& shape, const tile::ThreadGrid& grid, bool guard,
-                       const std::optional<tile::Columns>& columns = std::nullopt);
+                       const std::optional<tile::Columns>& columns = std::nullopt,
+                       const std::function<void(const Element& row)>& in_row = {});
   /// Opens the loop over the held columns, or those of a part; where threads hold different shares of the part, gives
   /// the condition that a column lies in it.
   std::string open_columns(const FragmentAxis& axis, const std::string& column,
@@ -209,6 +226,7 @@ class KernelEmitter {
   std::map<std::string, std::string> bases_;         // declarations to names of addresses, in front of the body, too
   std::map<std::string, std::string> functions_;
   bool has_wgmma_ = false;
+  std::optional<Expr> sum_starts_;  // where the next wgmma leaves out what its sum held
   /// Of one role whose warps copy or multiply with instructions of sm_80: what is the same for a block lies in uniform
   /// registers, since fragments need the others.
   bool keeps_uniform_ = false;

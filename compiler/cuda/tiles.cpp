@@ -33,13 +33,15 @@ std::string KernelEmitter::open_columns(const FragmentAxis& axis, const std::str
 }
 
 Element KernelEmitter::open_element(const Mem& shape, const ThreadGrid& grid, bool guard,
-                                    const std::optional<tile::Columns>& columns) {
+                                    const std::optional<tile::Columns>& columns,
+                                    const std::function<void(const Element& row)>& in_row) {
   const Fragment fragment = fragment_of(shape, grid);
   Element at;
   int depth = 1;
   out_.open_unrolled(held_row_, fragment.rows.count());
   at.held_row = held_row_;
   at.row = fragment.rows.offset(held_row_, row_);
+  if (in_row) in_row(at);
   std::string condition;
   if (shape.dims.size() == 2) {
     at.held_column = held_column_;

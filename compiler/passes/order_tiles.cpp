@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/passes/loop_chains.h"
+#include "compiler/support/scalar_type.h"
 
 namespace astatide {
 namespace {
@@ -78,7 +79,49 @@ std::vector<Expr> lengths_of(const Block& block) {
   return out;
 }
 
-void order(Kernel& kernel) {
+/// So much of the L2 cache is for what loops stream; the rest is for what else goes through it.
+constexpr std::int64_t kStreamedEighths = 5;
+
+/// The dimensions of a tensor along which a kernel's tiles read other places than each other, the first axis left out.
+std::set<std::size_t> dims_of_tiles(const Kernel& kernel, const std::string& tensor) {
+  std::set<std::string> others;
+  for (std::size_t n = 1; n < kernel.tiles.size(); ++n) others.insert(kernel.tiles[n].var);
+  std::set<std::size_t> out;
+  const auto look = [&](const tile::Operand& operand) {
+    const auto* view = std::get_if<tile::View>(&operand);
+    if (!view || view->tensor != tensor) return;
+    for (std::size_t dim = 0; dim < view->indices.size(); ++dim)
+      for (const std::string& name : free_variables(view->indices[dim]))
+        if (others.contains(name)) out.insert(dim);
+  };
+  tile::walk(kernel.body, [&](const Stmt& stmt) {
+    if (const auto* mma = std::get_if<tile::Mma>(&stmt.node)) look(mma->lhs), look(mma->rhs);
+  });
+  return out;
+}
+
+/// How many tiles of the axes after the first have what they copy inside loops in the L2 cache together, at least one.
+std::optional<Expr> group_in_l2(const tile::Program& program, const Kernel& kernel, const Target& target) {
+  std::vector<std::string> streamed;
+  for (const tile::Staging& staging : kernel.stagings) {
+    const auto is_at = [&](const tile::TileAxis& axis) { return axis.var == staging.at; };
+    if (std::none_of(kernel.tiles.begin(), kernel.tiles.end(), is_at)) streamed.push_back(staging.tensor);
+  }
+  std::optional<Expr> group;
+  for (const std::string& name : streamed) {
+    const tile::Tensor& tensor = *program.find_tensor(name);
+    const std::set<std::size_t> of_tiles = dims_of_tiles(kernel, name);
+    // Divided by one length after the other: their product may pass what an integer holds.
+    Expr fitting(target.l2_bytes / 8 * kStreamedEighths / static_cast<std::int64_t>(streamed.size()) /
+                 size_in_bytes(tensor.type));
+    for (std::size_t dim = 0; dim < tensor.dims.size(); ++dim)
+      if (!of_tiles.contains(dim)) fitting = floor_div(fitting, max(tensor.dims[dim], Expr(1)));
+    group = group && !(*group == fitting) ? min(*group, fitting) : fitting;
+  }
+  return group ? std::optional(max(*group, Expr(1))) : std::nullopt;
+}
+
+void walk_downwards(Kernel& kernel) {
   const std::vector<Expr> lengths = lengths_of(kernel.body);
   for (tile::TileAxis& axis : kernel.tiles) {
     Trend all = Trend::none;
@@ -87,14 +130,25 @@ void order(Kernel& kernel) {
   }
 }
 
+void order(const tile::Program& program, Kernel& kernel, const Target& target) {
+  walk_downwards(kernel);
+  const auto longest = std::find_if(kernel.tiles.begin(), kernel.tiles.end(),
+                                    [](const tile::TileAxis& axis) { return axis.descending; });
+  if (longest == kernel.tiles.end()) return;
+  std::rotate(kernel.tiles.begin(), longest, longest + 1);
+  if (kernel.tiles.size() > 1) kernel.tile_group = group_in_l2(program, kernel, target);
+}
+
 }  // namespace
 
-tile::Program order_tiles(const tile::Program& program, const Target&) {
+tile::Program order_tiles(const tile::Program& program, const Target& target) {
   tile::Program out = program;
   for (Kernel& kernel : out.kernels) {
-    // Blocks of a grid start in its order, too.
-    const bool grid = !kernel.persistent && kernel.threads() > 0;
-    if (grid || kernel.persistent == TileOrder::longest_first) order(kernel);
+    if (kernel.persistent == TileOrder::longest_first)
+      order(program, kernel, target);
+    else if (!kernel.persistent && kernel.threads() > 0)
+      // Blocks of a grid start in its order, too.
+      walk_downwards(kernel);
     if (kernel.persistent) kernel.persistent = TileOrder::linear;
   }
   return out;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "compiler/passes/loop_chains.h"
 #include "compiler/passes/names_in_kernel.h"
@@ -80,11 +81,12 @@ class Rotation {
 
     const bool descending = loops.front().descending;
     const Expr before = descending ? variable(var) + 1 : variable(var) - 1;
-    const Block of_tile_before = tile::substitute(delayed, {{var, before}});
+    Block of_tile_before = tile::substitute(delayed, {{var, before}});
+    restart_sum(parts.front(), of_tile_before, equal(before, loops.front().begin));
     For last = loops.front();
     last.note = "last";
     last.begin = descending ? loops.back().begin - 1 : loops.back().end;
-    last.end = last.begin + 1;
+    last.end = descending ? loops.back().begin : last.begin + 1;
     last.body = of_tile_before;
     last.body.push_back({tile::Await{delayed_}});
 
@@ -185,8 +187,15 @@ class Rotation {
       if (branch && !flag)
         refuse_overlap(request_, "the condition of `" + first_line(stmt) + "` is no flag", {"leave overlap out"});
     }
-    if (std::get<Mma>(delayed.back().node).accumulate && !std::get<Mma>(first.delayed.back().node).accumulate)
-      first.middle.push_back({tile::Fill{result, 0}});
+  }
+
+  /// The delayed product of the first tile starts the sum that those of the others add to.
+  static void restart_sum(IterationParts& first, Block& delayed, const Expr& of_first) {
+    const auto& product = std::get<Mma>(delayed.back().node);
+    if (!product.accumulate || std::get<Mma>(first.delayed.back().node).accumulate) return;
+    first.middle.push_back({tile::Fill{product.dst, std::numeric_limits<double>::quiet_NaN()}});
+    const Stmt fill{tile::Fill{product.dst, 0}};
+    delayed.insert(delayed.end() - 1, Stmt{tile::If{of_first, tile::If::Uniform::block, false, {fill}}});
   }
 
   static bool is_touched(const IterationParts& parts, const std::string& name) {

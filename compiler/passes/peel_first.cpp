@@ -36,6 +36,37 @@ class Peeler {
                     {"leave overlap out"});
   }
 
+  /// The body of a tile that is whole where one of the loops tests nothing: predicates are then tested once a tile. As
+  /// it is where no loop or no map is so.
+  static Block with_branches(const Block& body, const std::vector<For>& loops, const Expr& at) {
+    const auto tests = [](const Stmt& stmt) {
+      const auto* map = std::get_if<tile::Map>(&stmt.node);
+      return map && map->absent;
+    };
+    const auto full = std::find_if(loops.begin(), loops.end(), [&](const For& loop) {
+      return std::none_of(loop.body.begin(), loop.body.end(), tests);
+    });
+    if (full == loops.end()) return body;
+    // No tile lies below the lowest of the loops.
+    const For& lowest = loops.front().descending ? loops.back() : loops.front();
+    Expr cut = less_equal(full->end, at);
+    if (!(full->begin == lowest.begin)) cut = call(Op::logical_or, {less(at, full->begin), cut});
+    Block out;
+    for (const Stmt& stmt : body) {
+      const auto* map = std::get_if<tile::Map>(&stmt.node);
+      // A tensor is read inside the limits alone.
+      if (!map || !map->absent || !tensors_read(map->value).empty()) {
+        out.push_back(stmt);
+        continue;
+      }
+      if (!(map->value == variable(map->dst))) out.push_back(without_masks(stmt));
+      tile::Map mask = *map;
+      mask.value = variable(map->dst);
+      out.push_back({tile::If{cut, tile::If::Uniform::block, false, {{std::move(mask)}}}});
+    }
+    return out;
+  }
+
   Expr let(Block& out, const Expr& bound, const Expr& value) {
     if (value.as<Integer>()) return value;
     const auto* name = bound.as<Variable>();
@@ -56,6 +87,7 @@ class Peeler {
     if (descending)
       first.begin = let(out, variable(first.var + "_first"), max(loops.back().begin, loops.front().end - 1));
     first.end = first.begin + 1;
+    first.body = with_branches(first.body, loops, first.begin);
     // The bounds between the loops move so that the others share out what is left.
     Expr border = descending ? first.begin : first.end;
     for (For& loop : loops) {

@@ -70,8 +70,9 @@ void place_tiles(const tile::Program& program, Kernel& kernel, const Target& tar
     kernel.barriers = offset;
     for (const Mem& mem : kernel.mems)
       if (mem.space == Space::shared) offset += std::int64_t{16} * mem.ring;
-    // The same of the slots in which the producer passes on which tile is next.
-    if (kernel.persistent) offset += tile::kTileSlots * (16 + std::int64_t{sizeof(int)});
+    // The same of the slots in which the producer passes on the places of the next tile along its axes.
+    if (kernel.persistent)
+      offset += tile::kTileSlots * static_cast<std::int64_t>(16 + kernel.tiles.size() * sizeof(int));
   }
   kernel.shared_bytes = offset;
   if (offset <= target.shared_memory_per_block) return;

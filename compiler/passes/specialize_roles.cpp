@@ -20,6 +20,8 @@ Registers registers_of(int consumers) {
       return {40, 232};
     case 3:
       return {32, 160};
+    case 4:
+      return {32, 112};
     default:
       return {};
   }

@@ -20,7 +20,7 @@
 //   program  = "program" NAME fact* tensor* kernel+              in launch order; scratch tensors join them
 //   fact     = "extents" NAME,* | "known" (NAME "=" N),* | "bound" (NAME "<=" N),* | "scalars" NAME,*
 //   tensor   = ("input" | "output" | "scratch") NAME ":" TYPE "[" int,* "]"
-//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int ["descending"]),* ")" ["persistent" ORDER] ["threads" N "x" N] ["producers" N] ["lanes" N] ["shared" N] ["blocks" N] stage* [overlap] mem* block
+//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int ["descending"]),* ")" ["groups" int] ["persistent" ORDER] ["threads" N "x" N] ["producers" N] ["lanes" N] ["shared" N] ["blocks" N] stage* [overlap] mem* block
 //   stage    = "stage" TENSOR "at" VAR "in" SPACE ["ring" N] ["width" N] ["via" VIA] ["align" AXIS N]   until stage_tiles
 //   overlap  = "overlap" T "cover" N "/" N                                                     until overlap
 //   mem      = NAME ":" TYPE "[" (AXIS ":" N),* "]" "in" SPACE ["ring" N] ["layout" LAYOUT] ["partial" OP]
@@ -203,7 +203,7 @@ struct For {
 
 struct If {
   enum class Uniform : std::uint8_t { warp, block };
-  Expr condition;  // a flag of a vote, or an integer predicate
+  Expr condition;  // a flag of a vote, that one is down, or an integer predicate
   Uniform uniform = Uniform::block;
   bool cold = false;
   Block body;
@@ -221,6 +221,7 @@ struct Let {
   Expr value;
 };
 
+/// NaN: anything, and nothing reads it; what a tile holds may stay.
 struct Fill {
   TileName dst;
   double value = 0;
@@ -356,7 +357,10 @@ inline constexpr int kTileSlots = 2;
 
 struct Kernel {
   std::string name;
-  std::vector<TileAxis> tiles;              // fastest varying first
+  std::vector<TileAxis> tiles;  // fastest varying first
+  /// Persistent blocks take the tiles of the axes after the first in groups, alike in size and of so many at most: all
+  /// of a group at one place of the first axis, then at the next. Not given: one after the other.
+  std::optional<Expr> tile_group;
   int thread_rows = 0, thread_columns = 0;  // that compute; 0: not given (CPU)
   int producers = 0;                        // warpgroups beside them that copy
   int vector_lanes = 0;                     // CPU; 0: the host's width

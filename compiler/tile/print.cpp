@@ -255,6 +255,7 @@ std::string print(const Kernel& kernel) {
                            return a.var + ": " + print_index(a.count) + (a.descending ? " descending" : "");
                          }) +
                     ")";
+  if (kernel.tile_group) out += " groups " + print_index(*kernel.tile_group);
   if (kernel.persistent) out += " persistent " + std::string(name_of(*kernel.persistent));
   if (kernel.threads() != 0)
     out += " threads " + std::to_string(kernel.thread_rows) + " x " + std::to_string(kernel.thread_columns);

@@ -98,7 +98,18 @@ class Assignment : public Flow<AssignmentState> {
       return std::any_of(writes.begin(), writes.end(), [&](const std::string& name) { return names.contains(name); });
     });
     join(stmt, state, before);
-    if (condition_kept) state.under[to_string(s.condition)] = inside;
+    if (!condition_kept) return;
+    state.under[to_string(s.condition)] = inside;
+    // One of the two holds: what both branches assign is assigned.
+    const auto* call = s.condition.as<Call>();
+    const bool is_not = call && call->op == Op::logical_not;
+    const auto other =
+        state.under.find(to_string(is_not ? call->args[0] : astatide::call(Op::logical_not, {s.condition})));
+    if (other == state.under.end()) return;
+    Assigned both = inside;
+    intersect(both, other->second);
+    for (const auto& [name, columns] : both)
+      for (const auto& [begin, end] : columns) state.assigned[name] = with(state.assigned[name], begin, end);
   }
 
  private:

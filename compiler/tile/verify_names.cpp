@@ -139,7 +139,9 @@ class References {
           integer(s.end, {});
         },
         [&](const If& s) {
-          if (s.condition.as<Variable>() && allowed_.flags.contains(s.condition.as<Variable>()->name)) return;
+          const auto* call = s.condition.as<Call>();
+          const Expr& tested = call && call->op == Op::logical_not ? call->args[0] : s.condition;
+          if (tested.as<Variable>() && allowed_.flags.contains(tested.as<Variable>()->name)) return;
           integer(s.condition, {});
         },
         [](const Role&) {}, [&](const Let& s) { integer(s.value, {}); }, [&](const Fill& s) { tile(s.dst); },
@@ -257,6 +259,10 @@ void verify_references(const Verified& v) {
   for (const TileAxis& axis : v.kernel.tiles)
     for (const std::string& name : free_variables(axis.count))
       if (!extents.contains(name)) v.fail("the count of " + axis.var + " reads " + name + ", which is no extent");
+
+  if (v.kernel.tile_group)
+    for (const std::string& name : free_variables(*v.kernel.tile_group))
+      if (!extents.contains(name)) v.fail("groups of tiles read " + name + ", which is no extent");
 
   Names tiles;
   for (const Mem& mem : v.kernel.mems) tiles.insert(mem.name);

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <map>
 #include <optional>
 #include <variant>
@@ -51,7 +52,8 @@ class Partial : public Flow<Holdings> {
 
  protected:
   void visit(const Stmt& stmt, Holdings& state) override {
-    if (const auto* s = std::get_if<Fill>(&stmt.node)) state[s->dst] = Constant{s->value};
+    if (const auto* s = std::get_if<Fill>(&stmt.node))
+      state[s->dst] = std::isnan(s->value) ? Holding(Whole{}) : Constant{s->value};
     if (const auto* s = std::get_if<Map>(&stmt.node)) {
       for (const Expr& predicate : s->where_predicates) whole(stmt, predicate, state);
       Holding value = holding_of(stmt, s->value, state);

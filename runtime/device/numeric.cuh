@@ -58,7 +58,20 @@ __device__ __forceinline__ float fast_exp2(float x) {
   return y;
 }
 __device__ __forceinline__ float fast_exp(float x) { return fast_exp2(x * kLog2e); }
-__device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + fast_exp(-x)); }
+// lg2.approx: an error of at most 2^-22, relative to the result where that is above 1 (PTX ISA, lg2).
+__device__ __forceinline__ float fast_log2(float x) {
+  float y;
+  asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ float fast_log(float x) { return fast_log2(x) * (1.0f / kLog2e); }
+// rcp.approx: 1 ulp (PTX ISA, rcp). A division proper is a call.
+__device__ __forceinline__ float reciprocal(float x) {
+  float y;
+  asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ float sigmoid(float x) { return reciprocal(1.0f + fast_exp(-x)); }
 // A reference in an exponent: minus infinity, the unit of a maximum, stands for no element yet.
 __device__ __forceinline__ float safe(float x) { return x == -kInfinity ? 0.0f : x; }
 // A product in which 0 absorbs even an infinite second factor.

@@ -37,4 +37,31 @@ TEST_CASE("tiles are taken downwards along the axis with which their loops grow"
   CHECK(is_descending("0", "i_o + 1", std::nullopt));  // blocks of a grid
 }
 
+TEST_CASE(
+    "the axis that is walked downwards comes first, and the tiles of the others go in groups that fit the L2 cache") {
+  tile::Program program = one_kernel(
+      {in_registers("m", {{"i", 4}}), in_registers("S", {{"i", 4}, {"j", 8}})},
+      {loop("j_o", "0", "i_o + 1",
+            {mma("S", view("Q[h,i,d]", {at("i", 0), at("d", 0)}), view("K[h,j,d]", {at("j", 0), at("d", 0)}))})});
+  program.extents = {"H", "n", "Sk"};
+  for (const char* name : {"Q", "K"})
+    program.tensors.push_back({name, ScalarType::bf16, {variable("H"), variable("Sk"), Expr(128)}, {}});
+  tile::Kernel& kernel = program.kernels[0];
+  kernel.tiles = {{"h", Index("H").value}, {"i_o", Index("n").value}};
+  kernel.persistent = TileOrder::longest_first;
+  for (const auto& [name, loop] : {std::pair("Q", "i_o"), {"K", "j_o"}}) {
+    tile::Staging& staging = kernel.stagings.emplace_back();
+    staging.tensor = name;
+    staging.at = loop;
+  }
+  for (const Pass& pass : pass_table()) {
+    if (pass.name != std::string_view("order_tiles")) continue;
+    const tile::Program ordered = pass.run(program, *find_target("sm_90a"));
+    // Of 50 MiB five eighths, in elements of 2 bytes.
+    CHECK(tile::print(ordered.kernels[0])
+              .find("tiles(i_o: n descending, h: H) groups "
+                    "max(16384000/max(Sk, 1)/128, 1) persistent linear") != std::string::npos);
+  }
+}
+
 }  // namespace astatide::testing

@@ -60,10 +60,12 @@ const std::string kFirst = R"(for j_o in 0 .. 1 once
   row_reduce l = sum P
   map P_s = P
   fill f = 1
-  fill acc = 0
+  fill acc = nan
 )";
 const std::string kLast = R"(for j_o in n .. n+1 once  # last
   map acc = acc * f
+  if j_o - 1 == 0 uniform block
+    fill acc = 0
   mma acc += P_s * (V[j,e] at j = (j_o-1)*8 < Sk, e = 0 < E) -> delayed
   await delayed
 )";
@@ -71,6 +73,8 @@ const std::string kLast = R"(for j_o in n .. n+1 once  # last
 const std::string kBegin = R"(for j_o in 1 .. n serial
   mma S = (Q[i,d] at i = i_o*4, d = 0 < D) * (K[j,d] at j = j_o*8, d = 0 < D) -> ahead
   map acc = acc * f
+  if j_o - 1 == 0 uniform block
+    fill acc = 0
   mma acc += P_s * (V[j,e] at j = (j_o-1)*8 < Sk, e = 0 < E) -> delayed
   await ahead
   row_reduce t = max S
@@ -130,6 +134,7 @@ TEST_CASE("a descending chain delays the tile above") {
   loops[1] = loop("j_o", 0, "n - 1", next());
   for (tile::Stmt& stmt : loops) std::get<tile::For>(stmt.node).descending = true;
   CHECK_THAT(overlapped(loops), Contains("for j_o in 0 .. n-1 descending serial") &&
+                                    Contains("  if j_o + 1 == n - 1 uniform block\n    fill acc = 0\n") &&
                                     Contains("  mma acc += P_s * (V[j,e] at j = (j_o+1)*8 < Sk") &&
                                     Contains("for j_o in -1 .. 0 descending once  # last"));
 }
@@ -141,8 +146,8 @@ TEST_CASE("a move under a flag is delayed with a flag that is down for the first
   body[4] = when("moved", {map("acc", "acc * f")});
   body.erase(body.begin() + 5);
   const std::string text = overlapped(chain(first(), body));
-  CHECK_THAT(text, Contains("  fill f = 1\n  vote moved = any 1.0 < f\n  fill acc = 0\n"));
-  CHECK_THAT(text, Contains("-> ahead\n  if moved uniform block\n    map acc = acc * f\n  mma acc += P_s"));
+  CHECK_THAT(text, Contains("  fill f = 1\n  vote moved = any 1.0 < f\n  fill acc = nan\n"));
+  CHECK_THAT(text, Contains("-> ahead\n  if moved uniform block\n    map acc = acc * f\n  if j_o - 1 == 0 uniform"));
 }
 
 TEST_CASE("a move that only some loops of a chain could delay stays behind the await") {
@@ -152,7 +157,7 @@ TEST_CASE("a move that only some loops of a chain could delay stays behind the a
   loops.push_back(loop("j_o", "n", "n_2", without));
   const std::string text = overlapped(loops, {0, 1});
   CHECK_THAT(text, Contains("  map f = exp(m - t)\n  await delayed\n  map acc = acc * f\n  map l = l * f\n"));
-  CHECK_THAT(text, Contains("-> ahead\n  mma acc += P_s"));
+  CHECK_THAT(text, Contains("-> ahead\n  if j_o - 1 == 0 uniform block\n    fill acc = 0\n  mma acc += P_s"));
   CHECK_THROWS_WITH(overlapped(loops),
                     Contains("overlap of S: cover 1/2: `map acc = acc * f` of the next tile reads acc, "
                              "which `mma acc += P_s"));
