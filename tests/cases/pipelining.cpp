@@ -131,7 +131,7 @@ TEST_CASE("S05: warps cover a tile to its last column, or the schedule names the
     const Case c =
         half_case(attention(), {{"B", 1}, {"Hq", 1}, {"Hkv", 1}, {"Sq", 70}, {"Sk", 61}, {"D", 16}, {"Dv", width}});
     for (const int columns : {104, 48})
-      for (const int warps : {1, 2, 3, 4, 6, 8, 12}) {
+      for (const int warps : {2, 3, 4, 6, 8, 12}) {
         INFO("Dv " << width << ", tiles of 64 x " << columns << ", " << warps << " warps");
         const std::string threads = ", threads: [" + std::to_string(8 * warps) + ", 4]";
         const Schedule schedule = parse_schedule(
@@ -157,6 +157,6 @@ TEST_CASE("S05: warps cover a tile to its last column, or the schedule names the
         ++refused;
       }
   }
-  REQUIRE(covered == 9);
-  REQUIRE(refused == 33);
+  REQUIRE(covered == 6);
+  REQUIRE(refused == 30);
 }

@@ -96,9 +96,10 @@ TEST_CASE("a tile that is tried is one that a warp can compute again by itself")
 TEST_CASE("on tensor cores weights of f16 may grow to 2^15") {
   const Algorithm algorithm = testing::example_algorithm("causal_gqa");
   const auto outcome = [&](const std::string& rescale, ScalarType type) -> std::string {
-    const Schedule schedule = parse_schedule(testing::with(testing::shipped_schedule("sm80/flash2"), "rewrite: online",
-                                                           "rewrite: {online: {rescale: " + rescale + "}}"),
-                                             "s.yaml");
+    const Schedule schedule =
+        parse_schedule(testing::with(testing::shipped_schedule("sm90/flash2_wgmma"), "rewrite: online",
+                                     "rewrite: {online: {rescale: " + rescale + "}}"),
+                       "s.yaml");
     return testing::outcome_of_compile(algorithm, schedule, type);
   };
   CHECK_THAT(outcome("lazy, grow: 30", ScalarType::f16),

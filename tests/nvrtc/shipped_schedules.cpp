@@ -1,6 +1,7 @@
 // Every shipped schedule for GPUs compiles to a cubin without spills. Needs NVRTC and no GPU.
 
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <map>
 #include <set>
 
@@ -8,6 +9,7 @@
 #include "compiler/pipeline.h"
 #include "compiler/support/embedded.h"
 #include "runtime/nvrtc.h"
+#include "tests/support/schedule_cases.h"
 #include "tests/support/skip.h"
 
 using namespace astatide;
@@ -48,6 +50,8 @@ std::vector<const EmbeddedFile*> gpu_schedules() {
   return out;
 }
 
+bool on_tensor_cores(const EmbeddedFile& schedule) { return schedule.text.find("mma: ") != std::string_view::npos; }
+
 std::string source_of(const EmbeddedFile& algorithm_file, const EmbeddedFile& schedule_file, const Target& target,
                       ScalarType dtype) {
   const Algorithm algorithm = parse_algorithm(std::string(algorithm_file.text), std::string(algorithm_file.name));
@@ -56,15 +60,11 @@ std::string source_of(const EmbeddedFile& algorithm_file, const EmbeddedFile& sc
   options.target = target;
   options.sizes = algorithm.sizes;
   // The head size that a schedule is for.
-  if (target.compute_capability == 90 && schedule_file.name == "sm90/flash3.yaml")
-    options.sizes["D"] = options.sizes["Dv"] = 128;
-  if (target.compute_capability == 90 && schedule_file.name == "sm90/flash3_d256.yaml")
-    options.sizes["D"] = options.sizes["Dv"] = 256;
+  if (target.compute_capability == 90 && on_tensor_cores(schedule_file))
+    options.sizes["D"] = options.sizes["Dv"] = testing::head_size_of(std::filesystem::path(schedule_file.name).stem());
   options.dtype = dtype;
   return cuda::emit(compile(algorithm, schedule, options)).text;
 }
-
-bool on_tensor_cores(const EmbeddedFile& schedule) { return schedule.text.find("mma: ") != std::string_view::npos; }
 
 void check_no_spills(const runtime::CompiledBinary& binary) {
   const auto resources = runtime::parse_ptxas_report(binary.log);
