@@ -110,9 +110,13 @@ void KernelEmitter::emit_stage(const tile::View& view, const Mem& dst, bool asyn
   } else {
     const Element at = elements(vector);
     const std::string limits = declare_coordinates(view.at, dst, at);
+    std::string source = address_from_base(view);
+    // A page of what lies beyond a limit stands in no table.
+    const bool looks_up = std::any_of(view.indices.begin(), view.indices.end(),
+                                      [](const Expr& index) { return !tensors_read(index).empty(); });
+    if (looks_up && !limits.empty()) source = fmt::format("{} ? {} : {}", limits, source, view.tensor);
     out_.line(fmt::format("{}({}, {}, {});", asynchronous ? "cp_async16" : "copy16",
-                          shared_place(dst, at.row, at.column, true), address_from_base(view),
-                          limits.empty() ? "true" : limits));
+                          shared_place(dst, at.row, at.column, true), source, limits.empty() ? "true" : limits));
     out_.close();
   }
   out_.close();

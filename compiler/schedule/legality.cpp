@@ -7,14 +7,18 @@
 namespace astatide {
 namespace {
 
+/// Reads inside the indices of a read, such as that of a page table, say where an operand lies and are none.
 void add_reads(const Expr& e, const std::string& product_of, const Algorithm& algorithm, const std::string& needed_axis,
                std::vector<Operand>& operands) {
-  visit(e, [&](const Expr& node) {
-    const auto* read = node.as<Read>();
-    if (read == nullptr || algorithm.find_input(read->tensor) == nullptr) return;
-    std::set<std::string> axes = free_variables(node);
-    if (needed_axis.empty() || axes.count(needed_axis) > 0) operands.push_back({read->tensor, product_of, axes});
-  });
+  const auto* read = e.as<Read>();
+  if (read == nullptr) {
+    for (const Expr& operand : children(e)) add_reads(operand, product_of, algorithm, needed_axis, operands);
+    return;
+  }
+  std::set<std::string> axes = free_variables(e);
+  const bool is_input = algorithm.find_input(read->tensor) != nullptr;
+  if (is_input && (needed_axis.empty() || axes.count(needed_axis) > 0))
+    operands.push_back({read->tensor, product_of, axes});
 }
 
 std::vector<Operand> find_operands(const Algorithm& algorithm, const Cascade& cascade) {

@@ -18,6 +18,13 @@ std::string message_at(const std::string& loop) {
   return Request{with(testing::kFlash2, "S: {compute_at: j.o", "S: {compute_at: " + loop)}.message();
 }
 
+TEST_CASE("a table that an index reads is no operand that wants a place") {
+  const Request paged{testing::kFlash2, "paged"};
+  CHECK(paged.message().empty());
+  const Request without_keys{with(testing::kFlash2, "K: {stage_at: j.o, store_in: shared}\n", ""), "paged"};
+  CHECK_THAT(without_keys.message(), Contains("K has no place: a product reads it") && !Contains("page has no place"));
+}
+
 TEST_CASE("S01: a tile between two loops over blocks is refused with the legal places") {
   CHECK(
       message_at("h") ==

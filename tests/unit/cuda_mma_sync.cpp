@@ -16,9 +16,10 @@ std::string example(std::string_view name) {
   throw std::runtime_error("no such example");
 }
 
-/// causal_gqa with heads of 64, tiles of `columns` keys.
-std::string emitted(int columns, const char* copy = "cp_async, ring_buffer: 2") {
-  const Algorithm algorithm = parse_algorithm(example("causal_gqa.yaml"), "causal_gqa.yaml");
+/// An example with heads of 64, tiles of `columns` keys.
+std::string emitted(int columns, const char* copy = "cp_async, ring_buffer: 2",
+                    const std::string& name = "causal_gqa") {
+  const Algorithm algorithm = parse_algorithm(example(name + ".yaml"), name + ".yaml");
   const std::string schedule = fmt::format(R"(target: sm_80
 rewrite: online
 O: {{tile: {{i: 128, j: {0}}}, reorder: [b, h, i.o, j.o], gpu_blocks: [i.o, h, b], threads: [32, 4]}}
@@ -57,6 +58,13 @@ TEST_CASE("a thread copies rows a step apart from one address, whose fixed part 
   CHECK(count(text, "* Hkv / Hq") == 2);  // of K and of V, once each
   CHECK(has(text, "K_base + row_4 * K_stride_2 + column + ((j_o + 1) * 64) * K_stride_2;"));
   CHECK(has(text, "cp_async16(to + n * 2048, from + n * 16 * K_stride_2, n * 16 < rows_left);"));
+}
+
+TEST_CASE("a page is looked up for what lies within the limits alone") {
+  const std::string text = emitted(64, "cp_async, ring_buffer: 2", "paged");
+  CHECK(has(text, ", j < Sk ? K_base + (*(page + b * page_stride_0 + (j / 16) * page_stride_1)) * K_stride_0"));
+  for (const char* unguarded : {", K_base + (*(page", ", V_base + (*(page", "= *(K_base", "= *(V_base"})
+    CHECK_FALSE(has(text, unguarded));
 }
 
 TEST_CASE("copies of a ring start behind the product that reads its oldest slot") {
