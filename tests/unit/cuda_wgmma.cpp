@@ -1,0 +1,78 @@
+// The emitted text of kernels with roles: how persistent blocks walk over tiles, and what a tile's iterations test.
+
+#include <catch2/catch.hpp>
+
+#include "compiler/cuda/emit.h"
+#include "tests/support/schedule_cases.h"
+
+namespace astatide::testing {
+namespace {
+
+std::string kernel_of(const std::string& algorithm, const std::string& schedule) {
+  Sizes sizes{{"D", head_size_of(schedule)}, {"Dv", head_size_of(schedule)}};
+  const CompileOptions options{*find_target("sm_90a"), sizes, ScalarType::bf16};
+  return cuda::emit(
+             compile(example_algorithm(algorithm), parse_schedule(shipped_schedule(schedule), schedule), options))
+      .text;
+}
+
+std::size_t at(const std::string& text, const std::string& part, std::size_t from = 0) {
+  INFO(part);
+  const std::size_t found = text.find(part, from);
+  REQUIRE(found != std::string::npos);
+  return found;
+}
+
+bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("the producer finds the place of a tile and passes it on before it copies, the consumers divide nothing") {
+  const std::string text = kernel_of("causal_gqa", "sm90/flash3");
+  const std::size_t consumers = at(text, "take_registers<232>");
+  const std::string producer = text.substr(0, consumers), rest = text.substr(consumers);
+  CHECK(at(producer, "[0] = tile < tiles ? i_o : -1;") < at(producer, "tile = draw_tile(tile_counter);"));
+  CHECK(at(producer, "tile = draw_tile(tile_counter);") < at(producer, "tma_load("));
+  CHECK(holds(producer, "block % Hq"));
+  CHECK_FALSE(holds(rest, "% Hq"));
+  CHECK(holds(rest, "if (__any_sync(0xffffffffu, i_o < 0)) break;"));
+  // h and b only say where O and L lie.
+  CHECK(at(rest, "const int h = __shfl_sync(") > at(rest, "// last"));
+}
+
+TEST_CASE("tiles of several heads are taken together, in groups alike in size, where loops differ in length") {
+  const std::string causal = kernel_of("causal_gqa", "sm90/flash3");
+  CHECK(holds(causal, "const int rest = Hq * B;"));
+  // Of K and of V a half of five eighths of 50 MiB, in elements of 2 bytes.
+  CHECK(holds(causal,
+              "const int groups = (rest - 1) / (max(min(8192000 / max(Sk, 1) / max(128, 1), 8192000 / max(Sk, 1) / "));
+  CHECK(holds(causal, "const int i_o = ((Sq + 127) / 128) - 1 - block / size;"));
+  CHECK_FALSE(holds(kernel_of("attention", "sm90/flash3"), "groups"));
+}
+
+TEST_CASE("a mask that bounds the columns of a row is compared once a row") {
+  const std::string window = kernel_of("sliding_window", "sm90/flash3");
+  CHECK(holds(window, "const int first_visible = i + Sk - Left - Sq - (j_o * 128 + thread_column * 2);") !=
+        holds(window, "const int first_visible = Sk + i - Left - Sq - (j_o * 128 + thread_column * 2);"));
+  CHECK(holds(window, "c % 2 + c / 2 * 8 >= first_visible && c % 2 + c / 2 * 8 < end_visible ?"));
+  // What is no such bound is tested as it stands, and so is everything where registers are short.
+  const std::string dilated = kernel_of("dilated", "sm90/flash3");
+  CHECK(holds(dilated, "c % 2 + c / 2 * 8 < end_visible && floor_mod(i + Sk - Sq - j, Step) == 0 ?"));
+  CHECK_FALSE(holds(kernel_of("causal_gqa", "sm80/flash2"), "end_visible"));
+}
+
+TEST_CASE("a delayed product starts its sum by its predicate, and a tile tests its mask in one branch") {
+  const std::string text = kernel_of("attention", "sm90/flash3");
+  CHECK(holds(text, "rhs + 0, j_o + 1 == j_o_first ? 0 : 1);"));
+  CHECK(holds(text, "if (j_o_full_end <= j_o_first) {"));
+  CHECK_FALSE(holds(text, "O_acc[r * 32 + c] = 0.0f;"));
+}
+
+TEST_CASE("rows are scaled by plain products or, where one saw no key, by those that 0 absorbs") {
+  const std::string text = kernel_of("attention", "sm90/flash3");
+  const std::size_t plain = at(text, "if (!infinite) {");
+  CHECK(at(text, "O_acc[r * 32 + c] = O_acc[r * 32 + c] * row_3[r];", plain) < at(text, "else {", plain));
+  CHECK(at(text, "absorb(O_acc[r * 32 + c], row_3[r])", plain) > at(text, "else {", plain));
+}
+
+}  // namespace astatide::testing
