@@ -85,7 +85,9 @@ std::vector<DirectiveInfo> make_table() {
        "from a counter until none is left, so that the copies for the next tile are under way while one is finished. "
        "linear: in the order of gpu_blocks. longest_first: those whose loops are longest first, where how long they "
        "are "
-       "grows or shrinks with an axis, as with a causal mask; else in the order of gpu_blocks.",
+       "grows or shrinks with an axis, as with a causal mask, in groups of heads whose keys and values fit the L2 "
+       "cache; "
+       "else in the order of gpu_blocks.",
        "O: {gpu_blocks: [i.o, h, b], persistent: longest_first}",
        "block n: copy Q_tile; body of tile n",
        "block n: tile = n\nwhile tile < tiles: copy Q_tile; body of tile; tile = next of all blocks",
