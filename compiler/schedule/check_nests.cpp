@@ -129,6 +129,8 @@ bool check_blocks(LegalityCheck& check, LoopNest& nest) {
   if (blocks.empty()) {
     std::vector<LoopName> outer = nest.loops;
     if (nest.reduces) std::erase(outer, nest.axis_loop());
+    // Without rows one block computes all.
+    if (outer.empty()) return true;
     std::reverse(outer.begin(), outer.end());
     check.errors.error(nest.placement->where, nest.root + " has a kernel of its own and no " + key,
                        {key + ": [" + join(outer) + "]"});

@@ -50,6 +50,21 @@ void require_random_schedules(const std::string& name, int count) {
 
 }  // namespace
 
+TEST_CASE("an algorithm without rows is computed by one block, with no loops to spread") {
+  const Algorithm algorithm = parse_algorithm(
+      "algorithm: whole\nextents: [N]\ninputs: {X: [N]}\ndefine:\n  - M[] = max(j, X[j])\n"
+      "  - L[] = logsumexp(j, X[j])\noutputs: [L, M]\n",
+      "whole.yaml");
+  for (const char* text : {"target: cpu\nL: {tile: {j: 16}}\n", "target: cpu\nrewrite: none\nL: {tile: {j: 16}}\n",
+                           "target: sm_80\nL: {tile: {j: 64}, threads: [1, 32]}\n"})
+    for (const std::int64_t length : {0, 1, 16, 100}) {
+      INFO(text << "N " << length);
+      std::mt19937 random(7);
+      const std::map<std::string, std::int64_t> sizes{{"N", length}};
+      require_stages_equal(algorithm, parse_schedule(text, "s.yaml"), random_inputs(algorithm, sizes, random));
+    }
+}
+
 TEST_CASE("every stage of a random legal schedule of attention has the oracle's values") {
   require_random_schedules("attention", 24);
 }
