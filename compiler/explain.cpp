@@ -7,6 +7,7 @@
 
 #include "compiler/passes/plan_memory.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/round_up.h"
 
 namespace astatide {
 namespace {
@@ -28,8 +29,6 @@ constexpr std::array kPeaks{
 };
 
 bool is_shared(const tile::Mem& mem) { return mem.space == Space::shared; }
-
-int round_up(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 /// Columns that the storage of a tile has; those that only keep rows out of each other's banks are none.
 int held_columns(const tile::Mem& mem) {

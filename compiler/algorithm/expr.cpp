@@ -281,6 +281,9 @@ Expr logical_and(const Expr& a, const Expr& b) { return call(Op::logical_and, {a
 Expr exp(const Expr& a) { return call(Op::exp, {a}); }
 Expr log(const Expr& a) { return call(Op::log, {a}); }
 Expr select(const Expr& condition, const Expr& a, const Expr& b) { return call(Op::select, {condition, a, b}); }
+Expr negation(const Expr& predicate) {
+  return predicate.is_call(Op::logical_not) ? predicate.as<Call>()->args[0] : call(Op::logical_not, {predicate});
+}
 Expr safe(const Expr& a) { return call(Op::safe, {a}); }
 Expr absorb(const Expr& factor, const Expr& other) { return call(Op::absorb, {factor, other}); }
 

@@ -168,6 +168,8 @@ Expr logical_and(const Expr& a, const Expr& b);
 Expr exp(const Expr& a);
 Expr log(const Expr& a);
 Expr select(const Expr& condition, const Expr& a, const Expr& b);
+/// The argument of a `not`, else the `not` of the predicate.
+Expr negation(const Expr& predicate);
 Expr safe(const Expr& a);
 Expr absorb(const Expr& factor, const Expr& other);
 

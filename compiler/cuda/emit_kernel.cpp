@@ -119,6 +119,13 @@ std::string KernelEmitter::count_text(const tile::TileAxis& axis) const {
   return count.precedence < 100 ? "(" + count.text + ")" : count.text;
 }
 
+std::string KernelEmitter::counts_text(std::size_t first) const {
+  std::string product;
+  for (std::size_t i = first; i < kernel_.tiles.size(); ++i)
+    product += (product.empty() ? "" : " * ") + count_text(kernel_.tiles[i]);
+  return product;
+}
+
 void KernelEmitter::emit_tile_axes(SourceText& out, const std::string& number) const {
   if (kernel_.tiles.empty()) return;
   const std::string block = fresh("block");
@@ -143,12 +150,9 @@ void KernelEmitter::emit_tile_axes(SourceText& out, const std::string& number) c
 // `block` counts those of the other axes.
 void KernelEmitter::emit_group(SourceText& out, const std::string& block) const {
   const tile::TileAxis& axis = kernel_.tiles[0];
-  std::string others;
-  for (std::size_t i = 1; i < kernel_.tiles.size(); ++i)
-    others += (others.empty() ? "" : " * ") + count_text(kernel_.tiles[i]);
   const std::string count = count_text(axis), rest = fresh("rest"), groups = fresh("groups"), group = fresh("group"),
                     first = fresh("first"), size = fresh("size");
-  out.line(fmt::format("const int {} = {};", rest, others));
+  out.line(fmt::format("const int {} = {};", rest, counts_text(1)));
   out.line(fmt::format("const int {0} = ({1} - 1) / ({2}) + 1;  // whose tiles share the L2 cache", groups, rest,
                        integer_text(*kernel_.tile_group, scope())));
   // Group n begins at rest * n / groups, so that none is much smaller than the others and leaves blocks idle.
@@ -191,9 +195,7 @@ void KernelEmitter::emit_shared(SourceText& out) const {
   if (kernel_.persistent) {
     out.line(fmt::format("int* const {} = reinterpret_cast<int*>({} + {});", claimed("next_tiles"), claimed("barriers"),
                          barriers_before(nullptr) + 2 * tile::kTileSlots));
-    std::string product;
-    for (const tile::TileAxis& axis : kernel_.tiles) product += (product.empty() ? "" : " * ") + count_text(axis);
-    out.line(fmt::format("const int {} = {};", claimed("tiles"), product));
+    out.line(fmt::format("const int {} = {};", claimed("tiles"), counts_text(0)));
   }
 }
 
@@ -217,17 +219,20 @@ void KernelEmitter::emit_registers(SourceText& out) const {
   for (const std::string& flag : flags_) out.line(fmt::format("bool {} = false;  // of a warp", flag));
 }
 
-void KernelEmitter::emit_body() {
-  const auto last = std::find_if(kernel_.body.rbegin(), kernel_.body.rend(),
+std::pair<tile::Block, tile::Block> KernelEmitter::parted_behind_loops(const tile::Block& block) {
+  const auto last = std::find_if(block.rbegin(), block.rend(),
                                  [](const tile::Stmt& stmt) { return std::holds_alternative<tile::For>(stmt.node); });
-  const bool again = keeps_uniform_ && last != kernel_.body.rend() && !kernel_.tiles.empty();
-  const auto behind = again ? last.base() : kernel_.body.end();
-  emit_block({kernel_.body.begin(), behind});
-  if (!again) return;
+  return {{block.begin(), last.base()}, {last.base(), block.end()}};
+}
+
+void KernelEmitter::emit_body() {
+  const auto [loops, behind] = parted_behind_loops(kernel_.body);
+  if (!keeps_uniform_ || loops.empty() || kernel_.tiles.empty()) return emit_block(kernel_.body);
+  emit_block(loops);
   out_.open("");
   out_.line("// Which tile this is, found again: not kept in registers while the loops run.");
   emit_tile_axes(out_, "block_number()");
-  emit_block({behind, kernel_.body.end()});
+  emit_block(behind);
   out_.close();
 }
 

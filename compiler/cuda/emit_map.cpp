@@ -32,28 +32,18 @@ struct ColumnWindow {
 namespace {
 
 /// Adds a comparison of the column with what is constant in a row; false where the predicate is none.
-bool add_bound(ColumnWindow& window, const Expr& predicate, const std::function<bool(const std::string&)>& is_integer) {
-  const auto* c = predicate.as<Call>();
-  if (!c || c->args.size() != 2 || has_read(predicate)) return false;
+bool add_bound(ColumnWindow& window, const Expr& predicate, const tile::Kernel& kernel,
+               const std::set<std::string>& integers) {
   for (const std::string& name : free_variables(predicate))
-    if (name != window.column->axis && !is_integer(name)) return false;
-  const bool strict = c->op == Op::lt || c->op == Op::gt, downwards = c->op == Op::gt || c->op == Op::ge;
-  if (!strict && c->op != Op::le && c->op != Op::ge) return false;
-  // factor * column + rest < 0, or <= 0.
-  const Expr difference = downwards ? c->args[1] - c->args[0] : c->args[0] - c->args[1];
-  const auto linear = tile::linear_in(difference, window.column->axis);
+    if (name != window.column->axis && !integers.contains(name)) return false;
+  const std::vector<Expr> inequalities = tile::as_inequalities(predicate, kernel);
+  const auto linear = inequalities.size() == 1 ? tile::linear_in(inequalities[0], window.column->axis) : std::nullopt;
   if (!linear || (linear->factor != 1 && linear->factor != -1)) return false;
   if (linear->factor == 1)
-    window.before.push_back(tile::collect_terms(Expr(strict ? 0 : 1) - linear->rest));
+    window.before.push_back(tile::collect_terms(Expr(1) - linear->rest));
   else
-    window.from.push_back(tile::collect_terms(linear->rest + Expr(strict ? 1 : 0)));
+    window.from.push_back(linear->rest);
   return true;
-}
-
-Expr folded(const std::vector<Expr>& bounds, Expr (*f)(const Expr&, const Expr&)) {
-  Expr out = bounds.front();
-  for (std::size_t n = 1; n < bounds.size(); ++n) out = f(out, bounds[n]);
-  return out;
 }
 
 }  // namespace
@@ -65,17 +55,17 @@ std::string KernelEmitter::emit_window(const ColumnWindow& window, const tile::M
   const std::string behind = first == "0" ? "" : " - (" + first + ")";
   const std::string held = columns.held_offset(held_column_);
   std::string condition;
-  const auto bound = [&](const std::vector<Expr>& bounds, Expr (*f)(const Expr&, const Expr&), const char* name,
-                         const char* relation) {
-    if (bounds.empty()) return;
+  const auto bound = [&](const std::vector<Expr>& bounds, Op op, const char* name, const char* relation) {
+    const auto strictest = tile::extreme(bounds, op);
+    if (!strictest) return;
     const std::string variable = fresh(name);
-    const Text limit = text_of(folded(bounds, f), scope());
+    const Text limit = text_of(*strictest, scope());
     out_.line(fmt::format("const int {} = {}{};", variable,
                           limit.wide ? "static_cast<int>(" + limit.text + ")" : limit.text, behind));
     condition += fmt::format("{}{} {} {}", condition.empty() ? "" : " && ", held, relation, variable);
   };
-  bound(window.from, max, "first_visible", ">=");
-  bound(window.before, min, "end_visible", "<");
+  bound(window.from, Op::max, "first_visible", ">=");
+  bound(window.before, Op::min, "end_visible", "<");
   return condition;
 }
 
@@ -90,9 +80,8 @@ ColumnWindow KernelEmitter::window_of(const tile::Map& map, const tile::Mem& dst
   std::set<std::string> integers = integers_;
   for (const tile::Coordinate& coordinate : window.others) integers.insert(coordinate.axis);
   for (const auto& [name, value] : program_.known) integers.insert(name);
-  const auto is_integer = [&](const std::string& name) { return integers.contains(name); };
   if (window.column->limit && !always_within(*window.column, dst)) window.before.push_back(*window.column->limit);
-  std::erase_if(window.rest, [&](const Expr& predicate) { return add_bound(window, predicate, is_integer); });
+  std::erase_if(window.rest, [&](const Expr& predicate) { return add_bound(window, predicate, kernel_, integers); });
   if (window.before.empty() && window.from.empty()) return {nullptr, map.at, {}, {}, map.where_predicates};
   return window;
 }

@@ -78,7 +78,7 @@ void KernelEmitter::emit_producer_tiles(const tile::Block& body) {
   next_slot(slot, phase, tile::kTileSlots);
   out_.line(fmt::format("if ({} >= {}) break;", tile, tiles));
   out_.line(fmt::format("{} = draw_tile({});", tile, claimed("tile_counter")));
-  emit_outside_roles();
+  emit_block(outside_roles());
   emit_block(body);
   out_.close();
   out_.line(fmt::format("leave_tiles({});", claimed("tile_counter")));
@@ -90,18 +90,13 @@ void KernelEmitter::emit_consumer_tiles(const tile::Block& body) {
   out_.line(fmt::format("int {} = 0, {} = 0;", slot, phase));
   out_.open("for (;;)");
   out_.line(fmt::format("barrier_wait({}, {});", tile_barrier(true, slot), phase));
-  std::size_t loops_end = body.size();
-  while (loops_end > 0 && !std::holds_alternative<tile::For>(body[loops_end - 1].node)) --loops_end;
-  const tile::Block loops(body.begin(), body.begin() + static_cast<std::ptrdiff_t>(loops_end)),
-      rest(body.begin() + static_cast<std::ptrdiff_t>(loops_end), body.end());
-  const auto read_early = [&](std::size_t axis) {
+  const auto [loops, rest] = parted_behind_loops(body);
+  const tile::Block outside = outside_roles();
+  const auto read_early = [&, &loops = loops](std::size_t axis) {
     const auto reads = [&](const tile::Stmt& stmt) {
       return contains(tile::effects_of(stmt).reads, kernel_.tiles[axis].var);
     };
-    return axis == 0 ||
-           std::any_of(
-               kernel_.body.begin(), kernel_.body.end(),
-               [&](const tile::Stmt& stmt) { return !std::holds_alternative<tile::Role>(stmt.node) && reads(stmt); }) ||
+    return axis == 0 || std::any_of(outside.begin(), outside.end(), reads) ||
            std::any_of(loops.begin(), loops.end(), reads);
   };
   const auto take = [&](bool early) {
@@ -114,7 +109,7 @@ void KernelEmitter::emit_consumer_tiles(const tile::Block& body) {
   take(true);
   // A vote: what leaves a loop on a shuffled number makes all that the loop carries differ between lanes, for ptxas.
   out_.line(fmt::format("if (__any_sync(0xffffffffu, {} < 0)) break;", kernel_.tiles[0].var));
-  emit_outside_roles();
+  emit_block(outside);
   emit_block(loops);
   take(false);
   out_.line(fmt::format("if ({} % 32 == 0) barrier_arrive({});", thread_, tile_barrier(false, slot)));
@@ -123,9 +118,10 @@ void KernelEmitter::emit_consumer_tiles(const tile::Block& body) {
   out_.close();
 }
 
-void KernelEmitter::emit_outside_roles() {
-  for (const tile::Stmt& stmt : kernel_.body)
-    if (!std::holds_alternative<tile::Role>(stmt.node)) emit_statement(stmt);
+tile::Block KernelEmitter::outside_roles() const {
+  tile::Block out = kernel_.body;
+  std::erase_if(out, [](const tile::Stmt& stmt) { return std::holds_alternative<tile::Role>(stmt.node); });
+  return out;
 }
 
 void KernelEmitter::next_slot(const std::string& slot, const std::string& phase, int slots) {

@@ -14,15 +14,9 @@ namespace {
   throw InternalError(fmt::format("no emitter for the instruction '{}' of a program of this family", instruction));
 }
 
-/// Whether `later`, right behind `branch`, runs where that does not: `branch` does not change what both test.
+/// Whether `later`, right behind `branch`, runs where that does not.
 bool is_other_branch(const tile::If& branch, const tile::If& later) {
-  const auto* negated = branch.condition.as<Call>();
-  if (!negated || negated->op != Op::logical_not || !(negated->args[0] == later.condition)) return false;
-  const std::set<std::string> tested = free_variables(later.condition);
-  return std::none_of(branch.body.begin(), branch.body.end(), [&](const tile::Stmt& stmt) {
-    const std::vector<std::string> writes = tile::effects_of(stmt).writes;
-    return std::any_of(writes.begin(), writes.end(), [&](const std::string& name) { return tested.contains(name); });
-  });
+  return branch.condition == negation(later.condition) && tile::keeps_condition(branch);
 }
 
 }  // namespace

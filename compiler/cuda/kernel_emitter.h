@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/cuda/expr_text.h"
@@ -57,6 +58,8 @@ class KernelEmitter {
   void emit_thread(SourceText& out) const;
   /// How many tiles there are along an axis, as a factor or divisor.
   std::string count_text(const tile::TileAxis& axis) const;
+  /// The product of these, from axis number `first` on.
+  std::string counts_text(std::size_t first) const;
   /// Declares the tile axes' variables of the tile with this number.
   void emit_tile_axes(SourceText& out, const std::string& number) const;
   void emit_group(SourceText& out, const std::string& block) const;
@@ -66,6 +69,8 @@ class KernelEmitter {
 
   /// The statements for one tile.
   void emit_body();
+  /// A block up to the end of its last loop, and what stands behind.
+  static std::pair<tile::Block, tile::Block> parted_behind_loops(const tile::Block& block);
 
   // emit_statements.cpp: dispatch, control flow
   void emit_block(const tile::Block& block);
@@ -135,7 +140,7 @@ class KernelEmitter {
   void emit_consumer_tiles(const tile::Block& body);
   /// Where the producer passes on the place of the next tile along an axis.
   std::string place_of_tile(std::size_t axis) const;
-  void emit_outside_roles();
+  tile::Block outside_roles() const;
   void emit_tma(const tile::View& view, const tile::Mem& dst);
   void emit_barriers(SourceText& out) const;
   bool has_roles() const { return kernel_.producers > 0; }

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/round_up.h"
 
 namespace astatide {
 namespace {
@@ -16,8 +17,6 @@ using tile::Mma;
 using tile::Stmt;
 
 constexpr int kVector = 4;  // elements of f32 in 16 bytes
-
-int round_up(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 /// Tiles in registers that must be held alike, as sets with a representative.
 class Groups {

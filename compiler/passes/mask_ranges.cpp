@@ -9,30 +9,6 @@ namespace {
 
 using tile::Bounds;
 
-bool is_integer_expression(const Expr& e, const tile::Kernel& kernel) {
-  bool integer = true;
-  visit(e, [&](const Expr& node) {
-    if (const auto* v = node.as<Variable>()) integer = integer && !kernel.find(v->name);
-    if (node.as<Number>() || node.as<Read>() || node.as<Reduce>()) integer = false;
-    if (const auto* c = node.as<Call>()) {
-      switch (c->op) {
-        case Op::add:
-        case Op::sub:
-        case Op::mul:
-        case Op::neg:
-        case Op::floor_div:
-        case Op::mod:
-        case Op::min:
-        case Op::max:
-          break;
-        default:
-          integer = false;
-      }
-    }
-  });
-  return integer;
-}
-
 /// The predicates of a conjunction, with negations of comparisons resolved.
 void split_conjunction(const Expr& e, std::vector<Expr>& out) {
   if (e.is_call(Op::logical_and)) {
@@ -61,28 +37,6 @@ void split_conjunction(const Expr& e, std::vector<Expr>& out) {
     }
   }
   out.push_back(e);
-}
-
-/// Inequalities e <= 0 that together equal the predicate; nothing where it is no comparison of sums of integers.
-std::vector<Expr> as_inequalities(const Expr& predicate, const tile::Kernel& kernel) {
-  const auto* c = predicate.as<Call>();
-  if (!c || c->args.size() != 2) return {};
-  const Expr &a = c->args[0], &b = c->args[1];
-  if (!is_integer_expression(a, kernel) || !is_integer_expression(b, kernel)) return {};
-  switch (c->op) {
-    case Op::le:
-      return {a - b};
-    case Op::lt:
-      return {a - b + Expr(1)};
-    case Op::ge:
-      return {b - a};
-    case Op::gt:
-      return {b - a + Expr(1)};
-    case Op::eq:
-      return {a - b, b - a};
-    default:
-      return {};
-  }
 }
 
 class Analysis {
@@ -121,7 +75,7 @@ class Analysis {
   /// False where the predicate does not bound the loop's axis; nothing is added then.
   bool add(const Expr& predicate, bool bounds_any) {
     if (!axis_) return false;
-    const std::vector<Expr> inequalities = as_inequalities(predicate, kernel_);
+    const std::vector<Expr> inequalities = tile::as_inequalities(predicate, kernel_);
     struct Bound {
       std::int64_t factor;
       Bounds rest;

@@ -4,6 +4,7 @@
 
 #include "compiler/passes/loop_chains.h"
 #include "compiler/support/scalar_type.h"
+#include "compiler/tile/bounds.h"
 
 namespace astatide {
 namespace {
@@ -107,7 +108,7 @@ std::optional<Expr> group_in_l2(const tile::Program& program, const Kernel& kern
     const auto is_at = [&](const tile::TileAxis& axis) { return axis.var == staging.at; };
     if (std::none_of(kernel.tiles.begin(), kernel.tiles.end(), is_at)) streamed.push_back(staging.tensor);
   }
-  std::optional<Expr> group;
+  std::vector<Expr> groups;
   for (const std::string& name : streamed) {
     const tile::Tensor& tensor = *program.find_tensor(name);
     const std::set<std::size_t> of_tiles = dims_of_tiles(kernel, name);
@@ -116,8 +117,9 @@ std::optional<Expr> group_in_l2(const tile::Program& program, const Kernel& kern
                  size_in_bytes(tensor.type));
     for (std::size_t dim = 0; dim < tensor.dims.size(); ++dim)
       if (!of_tiles.contains(dim)) fitting = floor_div(fitting, max(tensor.dims[dim], Expr(1)));
-    group = group && !(*group == fitting) ? min(*group, fitting) : fitting;
+    groups.push_back(fitting);
   }
+  const std::optional<Expr> group = tile::extreme(groups, Op::min);
   return group ? std::optional(max(*group, Expr(1))) : std::nullopt;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/round_up.h"
 #include "compiler/tile/liveness.h"
 
 namespace astatide {
@@ -16,10 +17,6 @@ using tile::Kernel;
 using tile::Mem;
 
 constexpr std::int64_t kAlignment = 128, kPanelAlignment = 1024;
-
-std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
 
 std::string describe(const Mem& mem) {
   std::string extents;
@@ -148,7 +145,7 @@ int plan_blocks(const Kernel& kernel, const Target& target) {
 std::int64_t shared_bytes_of(const Mem& mem) { return mem.byte_count(); }
 
 std::int64_t blocks_by_registers(int fragments, int threads, const Target& target) {
-  return target.registers_per_sm / (round_up(fragments + kOtherRegisters, kRegisterUnit) * threads);
+  return target.registers_per_sm / (round_up<std::int64_t>(fragments + kOtherRegisters, kRegisterUnit) * threads);
 }
 
 int fragment_registers(const Kernel& kernel) { return most_registers(kernel).first; }

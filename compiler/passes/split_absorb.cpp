@@ -61,10 +61,10 @@ class AbsorbSplitter {
     const std::string flag = names_.fresh("infinite");
     const Expr tile = variable(scaling.tile->name), row = variable(scaling.rows->name);
     const Expr is_finite = less(call(Op::abs, {row}), Expr(std::numeric_limits<double>::infinity()));
-    out.push_back({tile::Vote{flag, call(Op::logical_not, {is_finite})}});
+    out.push_back({tile::Vote{flag, negation(is_finite)}});
     // In place: no second tile has to live across the branches.
     const auto scale = [&](const Expr& by) { return Block{{Map{scaling.tile->name, std::nullopt, by, {}, {}, {}}}}; };
-    out.push_back({If{call(Op::logical_not, {variable(flag)}), If::Uniform::warp, false, scale(tile * row)}});
+    out.push_back({If{negation(variable(flag)), If::Uniform::warp, false, scale(tile * row)}});
     out.push_back({If{variable(flag), If::Uniform::warp, true, scale(map.value)}});
     map.value = tile;
     if (map.dst != scaling.tile->name) out.push_back({std::move(map)});

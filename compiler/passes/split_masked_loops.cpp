@@ -20,17 +20,6 @@ using tile::Stmt;
 using tile::Strip;
 using tile::View;
 
-/// The largest (smallest) of a list, or nothing.
-std::optional<Expr> extreme(const std::vector<Expr>& list, Op op) {
-  std::optional<Expr> out;
-  for (const Expr& e : list)
-    if (!out)
-      out = e;
-    else if (!(*out == e))
-      out = call(op, {*out, e});
-  return out;
-}
-
 /// What the masked maps of a loop's body say together.
 struct LoopRange {
   std::optional<Expr> any_begin, any_end;    // of the iterations that some map sees an element in
@@ -78,17 +67,17 @@ class Splitter {
       out.masked = true;
       full_begins.insert(full_begins.end(), range.full_begin.begin(), range.full_begin.end());
       full_ends.insert(full_ends.end(), range.full_end.begin(), range.full_end.end());
-      const auto begin = extreme(range.any_begin, Op::max), end = extreme(range.any_end, Op::min);
+      const auto begin = tile::extreme(range.any_begin, Op::max), end = tile::extreme(range.any_end, Op::min);
       if (begin) any_begins.push_back(*begin);
       if (end) any_ends.push_back(*end);
       begins_everywhere = begins_everywhere || !begin;
       ends_everywhere = ends_everywhere || !end;
     });
     // Several maps: an iteration is empty only if all are.
-    if (!begins_everywhere) out.any_begin = extreme(any_begins, Op::min);
-    if (!ends_everywhere) out.any_end = extreme(any_ends, Op::max);
-    out.full_begin = extreme(full_begins, Op::max);
-    out.full_end = extreme(full_ends, Op::min);
+    if (!begins_everywhere) out.any_begin = tile::extreme(any_begins, Op::min);
+    if (!ends_everywhere) out.any_end = tile::extreme(any_ends, Op::max);
+    out.full_begin = tile::extreme(full_begins, Op::max);
+    out.full_end = tile::extreme(full_ends, Op::min);
     return out;
   }
 

@@ -106,6 +106,30 @@ std::optional<Bounds> bounds_of_call(const Call& c, const std::map<std::string, 
   }
 }
 
+bool is_integer_expression(const Expr& e, const Kernel& kernel) {
+  bool integer = true;
+  visit(e, [&](const Expr& node) {
+    if (const auto* v = node.as<Variable>()) integer = integer && !kernel.find(v->name);
+    if (node.as<Number>() || node.as<Read>() || node.as<Reduce>()) integer = false;
+    if (const auto* c = node.as<Call>()) {
+      switch (c->op) {
+        case Op::add:
+        case Op::sub:
+        case Op::mul:
+        case Op::neg:
+        case Op::floor_div:
+        case Op::mod:
+        case Op::min:
+        case Op::max:
+          break;
+        default:
+          integer = false;
+      }
+    }
+  });
+  return integer;
+}
+
 }  // namespace
 
 Expr collect_terms(const Expr& e) { return expression_of(affine_of(e)); }
@@ -144,6 +168,37 @@ std::optional<Bounds> bounds_of(const Expr& e, const std::map<std::string, Bound
     high.add(affine_of(factor > 0 ? bounds->high : bounds->low), factor);
   }
   return Bounds{expression_of(low), expression_of(high)};
+}
+
+std::optional<Expr> extreme(const std::vector<Expr>& list, Op op) {
+  std::optional<Expr> out;
+  for (const Expr& e : list)
+    if (!out)
+      out = e;
+    else if (!(*out == e))
+      out = call(op, {*out, e});
+  return out;
+}
+
+std::vector<Expr> as_inequalities(const Expr& predicate, const Kernel& kernel) {
+  const auto* c = predicate.as<Call>();
+  if (!c || c->args.size() != 2) return {};
+  const Expr &a = c->args[0], &b = c->args[1];
+  if (!is_integer_expression(a, kernel) || !is_integer_expression(b, kernel)) return {};
+  switch (c->op) {
+    case Op::le:
+      return {a - b};
+    case Op::lt:
+      return {a - b + Expr(1)};
+    case Op::ge:
+      return {b - a};
+    case Op::gt:
+      return {b - a + Expr(1)};
+    case Op::eq:
+      return {a - b, b - a};
+    default:
+      return {};
+  }
 }
 
 }  // namespace astatide::tile

@@ -4,8 +4,9 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "compiler/algorithm/expr.h"
+#include "compiler/tile/ir.h"
 
 // Interval and affine analysis of integer expressions, with symbolic ends: what predicates say about whole tiles.
 
@@ -26,6 +27,12 @@ struct LinearForm {
   Expr rest;
 };
 std::optional<LinearForm> linear_in(const Expr& e, const std::string& name);
+
+/// Inequalities e <= 0 that together equal the predicate; nothing where it is no comparison of sums of integers.
+std::vector<Expr> as_inequalities(const Expr& predicate, const Kernel& kernel);
+
+/// The largest (op max) or smallest (min) of a list, or nothing.
+std::optional<Expr> extreme(const std::vector<Expr>& list, Op op);
 
 /// The same sum with equal terms collected, constants last; an expression that is no sum stays as it is.
 Expr collect_terms(const Expr& e);

@@ -178,6 +178,14 @@ Effects effects_of(const Stmt& stmt) {
   return collector.effects;
 }
 
+bool keeps_condition(const If& branch) {
+  const std::set<std::string> tested = free_variables(branch.condition);
+  return std::none_of(branch.body.begin(), branch.body.end(), [&](const Stmt& stmt) {
+    const std::vector<std::string> writes = effects_of(stmt).writes;
+    return std::any_of(writes.begin(), writes.end(), [&](const std::string& name) { return tested.contains(name); });
+  });
+}
+
 bool conflict(const Stmt& a, const Stmt& b) {
   // What a sync orders is not written in it.
   if (holds_sync(a) || holds_sync(b)) return true;

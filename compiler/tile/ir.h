@@ -402,6 +402,8 @@ struct Effects {
 };
 Effects effects_of(const Stmt& stmt);
 bool conflict(const Stmt& a, const Stmt& b);
+/// Whether a branch changes nothing that its own condition reads.
+bool keeps_condition(const If& branch);
 
 /// The block of a for, an if or a role; nullptr for an instruction.
 const Block* nested_block(const Stmt& stmt);

@@ -51,6 +51,11 @@ void intersect(Assigned& into, const Assigned& other) {
   }
 }
 
+void assign(Assigned& into, const Assigned& more) {
+  for (const auto& [name, columns] : more)
+    for (const auto& [begin, end] : columns) into[name] = with(into[name], begin, end);
+}
+
 struct AssignmentState {
   Assigned assigned;
   /// By the text of a condition: what is assigned besides where it holds.
@@ -85,31 +90,20 @@ class Assignment : public Flow<AssignmentState> {
 
   void enter_if(const Stmt&, const If& s, AssignmentState& state) override {
     const auto found = state.under.find(to_string(s.condition));
-    if (found == state.under.end()) return;
-    for (const auto& [name, columns] : found->second)
-      for (const auto& [begin, end] : columns) state.assigned[name] = with(state.assigned[name], begin, end);
+    if (found != state.under.end()) assign(state.assigned, found->second);
   }
 
   void leave_if(const Stmt& stmt, const If& s, const AssignmentState& before, AssignmentState& state) override {
     const Assigned inside = state.assigned;
-    const bool condition_kept = std::none_of(s.body.begin(), s.body.end(), [&](const Stmt& inner) {
-      const std::vector<std::string> writes = effects_of(inner).writes;
-      const std::set<std::string> names = free_variables(s.condition);
-      return std::any_of(writes.begin(), writes.end(), [&](const std::string& name) { return names.contains(name); });
-    });
     join(stmt, state, before);
-    if (!condition_kept) return;
+    if (!keeps_condition(s)) return;
     state.under[to_string(s.condition)] = inside;
     // One of the two holds: what both branches assign is assigned.
-    const auto* call = s.condition.as<Call>();
-    const bool is_not = call && call->op == Op::logical_not;
-    const auto other =
-        state.under.find(to_string(is_not ? call->args[0] : astatide::call(Op::logical_not, {s.condition})));
+    const auto other = state.under.find(to_string(negation(s.condition)));
     if (other == state.under.end()) return;
     Assigned both = inside;
     intersect(both, other->second);
-    for (const auto& [name, columns] : both)
-      for (const auto& [begin, end] : columns) state.assigned[name] = with(state.assigned[name], begin, end);
+    assign(state.assigned, both);
   }
 
  private:

@@ -139,8 +139,7 @@ class References {
           integer(s.end, {});
         },
         [&](const If& s) {
-          const auto* call = s.condition.as<Call>();
-          const Expr& tested = call && call->op == Op::logical_not ? call->args[0] : s.condition;
+          const Expr tested = s.condition.is_call(Op::logical_not) ? negation(s.condition) : s.condition;
           if (tested.as<Variable>() && allowed_.flags.contains(tested.as<Variable>()->name)) return;
           integer(s.condition, {});
         },

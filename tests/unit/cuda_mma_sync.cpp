@@ -5,21 +5,15 @@
 
 #include "compiler/cuda/emit.h"
 #include "compiler/pipeline.h"
-#include "compiler/support/embedded.h"
+#include "tests/support/schedule_cases.h"
 
 namespace astatide::testing {
 namespace {
 
-std::string example(std::string_view name) {
-  for (const EmbeddedFile& file : embedded_examples())
-    if (file.name == name) return std::string(file.text);
-  throw std::runtime_error("no such example");
-}
-
 /// An example with heads of 64, tiles of `columns` keys.
 std::string emitted(int columns, const char* copy = "cp_async, ring_buffer: 2",
                     const std::string& name = "causal_gqa") {
-  const Algorithm algorithm = parse_algorithm(example(name + ".yaml"), name + ".yaml");
+  const Algorithm algorithm = example_algorithm(name);
   const std::string schedule = fmt::format(R"(target: sm_80
 rewrite: online
 O: {{tile: {{i: 128, j: {0}}}, reorder: [b, h, i.o, j.o], gpu_blocks: [i.o, h, b], threads: [32, 4]}}
