@@ -7,7 +7,7 @@ namespace {
 
 using namespace tile::build;
 
-std::string split(Block body, tile::Family family = tile::Family::mma_sync) {
+std::string split(tile::Block body, tile::Family family = tile::Family::mma_sync) {
   tile::Stmt product = mma_add("acc", "P", "V");
   std::get<tile::Mma>(product.node).by = family;
   body.insert(body.begin(), product);
