@@ -2,7 +2,8 @@
 
 #include <cmath>
 
-#include "compiler/tile/bounds.h"
+#include "compiler/support/diagnostic.h"
+#include "compiler/tile/cluster.h"
 
 namespace astatide {
 namespace {
@@ -43,6 +44,10 @@ class Analysis {
  public:
   Analysis(const tile::Map& map, const tile::Mem& tile, const tile::For& loop, const tile::Kernel& kernel)
       : map_(map), tile_(tile), loop_(loop), kernel_(kernel) {
+    // The blocks of a cluster run a loop equally often: its range is that of all their rows.
+    std::map<std::string, Bounds> cluster;
+    if (kernel.cluster) cluster.emplace(kernel.cluster->var, tile::tiles_of(*kernel.cluster));
+    ranges_ = cluster;
     for (const tile::Coordinate& coordinate : map.at) {
       const auto origin = tile::linear_in(coordinate.origin, loop.var);
       if (origin && origin->factor > 0 && !axis_) {
@@ -50,8 +55,10 @@ class Analysis {
         step_ = origin->factor;
         offset_ = origin->rest;
       } else {
-        ranges_[coordinate.axis] = {coordinate.origin,
-                                    tile::collect_terms(coordinate.origin + Expr(tile.extent_of(coordinate.axis) - 1))};
+        const auto origins = tile::bounds_of(coordinate.origin, cluster);
+        if (!origins) throw InternalError("the tiles of a cluster have no order along " + coordinate.axis);
+        ranges_[coordinate.axis] = {origins->low,
+                                    tile::collect_terms(origins->high + Expr(tile.extent_of(coordinate.axis) - 1))};
       }
     }
   }

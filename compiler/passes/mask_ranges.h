@@ -18,7 +18,7 @@ struct MaskRange {
   std::vector<std::string> whole_axes;
 };
 
-/// The range of a masked map inside `loop`. `tile` is what the map writes.
+/// The range of a masked map inside `loop`, of all blocks of a cluster together. `tile` is what the map writes.
 MaskRange mask_range(const tile::Map& map, const tile::Mem& tile, const tile::For& loop, const tile::Kernel& kernel);
 
 }  // namespace astatide

@@ -56,6 +56,10 @@ std::string_view name_of(Via via) {
   throw InternalError("unknown way to copy");
 }
 
+Expr Kernel::steps_along(const TileAxis& axis) const {
+  return cluster && cluster->var == axis.var ? ceil_div(axis.count, Expr(cluster->blocks)) : axis.count;
+}
+
 const Mem* Kernel::find(const TileName& tile) const {
   for (const Mem& mem : mems)
     if (mem.name == tile) return &mem;

@@ -20,7 +20,7 @@
 //   program  = "program" NAME fact* tensor* kernel+              in launch order; scratch tensors join them
 //   fact     = "extents" NAME,* | "known" (NAME "=" N),* | "bound" (NAME "<=" N),* | "scalars" NAME,*
 //   tensor   = ("input" | "output" | "scratch") NAME ":" TYPE "[" int,* "]"
-//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int ["descending"]),* ")" ["groups" int] ["persistent" ORDER] ["threads" N "x" N] ["producers" N] ["lanes" N] ["shared" N] ["blocks" N] stage* [overlap] mem* block
+//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int ["descending"]),* ")" ["groups" int] ["persistent" ORDER] ["cluster" VAR N] ["threads" N "x" N] ["producers" N] ["lanes" N] ["shared" N] ["blocks" N] stage* [overlap] mem* block
 //   stage    = "stage" TENSOR "at" VAR "in" SPACE ["ring" N] ["width" N] ["via" VIA] ["align" AXIS N]   until stage_tiles
 //   overlap  = "overlap" T "cover" N "/" N                                                     until overlap
 //   mem      = NAME ":" TYPE "[" (AXIS ":" N),* "]" "in" SPACE ["ring" N] ["layout" LAYOUT] ["partial" OP]
@@ -38,7 +38,7 @@
 //            | "all_reduce" T OP                                   share of a lane -> whole
 //            | "vote" FLAG "= any" expr
 //            | "mma" D ("=" | "+=") operand "*" operand ["by" fma | mma_sync | wgmma] ["unroll" N] ["->" TOKEN]
-//            | "copy" operand "<-" operand "via" (vector | cp_async | tma | ldmatrix | load | store) ["width" N] ["->" TOKEN]
+//            | "copy" operand "<-" operand "via" (vector | cp_async | tma | ldmatrix | load | store) ["width" N] ["multicast"] ["->" TOKEN]
 //            | "await" TOKEN
 //            | "advance" (R "to" OP "(" R "," C ")"),+ [slack] "moving" (T "by" expr),*       only until relax_rescale
 //            | "reserve" T | "acquire" T | "release" T             one slot of a ring
@@ -268,11 +268,13 @@ struct Mma {
   int unroll = 0;  // of the contracted axis; 0: the emitter's choice
 };
 
+/// With `multicast` the blocks of a cluster copy the same tile: each a share of the rows, into the tiles of all.
 struct Copy {
   CopyOperand dst, src;
   Via via = Via::unset;
   std::string token;
   int vector = 0;
+  bool multicast = false;
 };
 struct Await {
   std::string token;
@@ -352,6 +354,14 @@ struct TileAxis {
   bool descending = false;
 };
 
+/// Blocks of so many neighbouring tiles of an axis, from a multiple of that number on, which write into each other's
+/// shared memory. At the end of the axis some may have no tile.
+struct Cluster {
+  std::string var;  // of the first tile axis
+  int blocks = 2;
+  Location where;
+};
+
 /// How many tiles the producer of a persistent kernel may be ahead.
 inline constexpr int kTileSlots = 2;
 
@@ -366,6 +376,7 @@ struct Kernel {
   int vector_lanes = 0;                     // CPU; 0: the host's width
   /// Blocks take one tile after the other, as a counter deals them out, instead of one each; order_tiles leaves linear.
   std::optional<TileOrder> persistent;
+  std::optional<Cluster> cluster;
   std::vector<Staging> stagings;
   std::optional<Overlap> overlap;
   std::vector<Mem> mems;
@@ -377,6 +388,9 @@ struct Kernel {
   /// Those that compute, and all of a block.
   int threads() const { return thread_rows * thread_columns; }
   int block_threads() const { return threads() + 128 * producers; }
+  int cluster_blocks() const { return cluster ? cluster->blocks : 1; }
+  /// Tiles along an axis, or, along that of a cluster, clusters.
+  Expr steps_along(const TileAxis& axis) const;
   const Mem* find(const TileName& name) const;
   Mem* find(const TileName& name);
 };
@@ -436,7 +450,7 @@ struct Parameter {
   std::string name;  // of the tensor, extent or scalar
   int dim = 0;       // of a stride; of a tensor map, the dimension that the rows of its tiles run along
   int inner = 0;     // of a tensor map: the dimension along a row
-  int rows = 0;      // of a tensor map: of a tile
+  int rows = 0;      // of a tensor map: of a tile, or of a block's share of it
 };
 
 /// How tiles of a tensor are copied by TMA: their rows run along one dimension of the tensor, one by one, their columns

@@ -34,7 +34,9 @@ std::optional<Parameter> tensor_map_of(const Kernel& kernel, const std::string& 
     const Mem* tile = kernel.find(std::get<TileName>(copy->dst));
     const auto form = tiled_view(*view, *tile);
     if (!form) throw InternalError("a tile of " + tensor + " has no form that TMA copies");
-    map = Parameter{Parameter::Kind::tensor_map, tensor, form->row_dim, form->column_dim, tile->dims[0].extent};
+    const int shares = copy->multicast ? kernel.cluster_blocks() : 1;
+    map =
+        Parameter{Parameter::Kind::tensor_map, tensor, form->row_dim, form->column_dim, tile->dims[0].extent / shares};
   });
   return map;
 }

@@ -93,6 +93,7 @@ std::string print_copy(const Copy& s) {
   std::string out = "copy " + print_operand(s.dst) + " <- " + print_operand(s.src);
   if (s.via != Via::unset) out.append(" via ").append(name_of(s.via));
   if (s.vector != 0) out += " width " + std::to_string(s.vector);
+  if (s.multicast) out += " multicast";
   return out + print_token(s.token);
 }
 
@@ -257,6 +258,7 @@ std::string print(const Kernel& kernel) {
                     ")";
   if (kernel.tile_group) out += " groups " + print_index(*kernel.tile_group);
   if (kernel.persistent) out += " persistent " + std::string(name_of(*kernel.persistent));
+  if (kernel.cluster) out += " cluster " + kernel.cluster->var + " " + std::to_string(kernel.cluster->blocks);
   if (kernel.threads() != 0)
     out += " threads " + std::to_string(kernel.thread_rows) + " x " + std::to_string(kernel.thread_columns);
   if (kernel.producers != 0) out += " producers " + std::to_string(kernel.producers);

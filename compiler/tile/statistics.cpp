@@ -264,7 +264,9 @@ class Counter {
     };
     match(
         s.src, [&](const TileName& name) { count_tile(out.shared.read, *kernel_.find(name)); },
-        [&](const View& view) { out.global[view.tensor].read += bytes_in(view); },
+        [&](const View& view) {
+          out.global[view.tensor].read += bytes_in(view) / (s.multicast ? kernel_.cluster_blocks() : 1);
+        },
         [&](const Strip& strip) { out.shared.read += strip_bytes(strip); });
     match(
         s.dst, [&](const TileName& name) { count_tile(out.shared.written, *kernel_.find(name)); },

@@ -54,6 +54,7 @@ void verify(const Program& program, std::string_view after_pass) {
     verify_rings(v);
     verify_uniformity(v);
     verify_roles(v);
+    verify_cluster(v);
     verify_syncs(v);
     verify_no_advance(v);
     verify_overlapped(v);

@@ -71,6 +71,9 @@ void verify_rings(const Verified& v);
 void verify_uniformity(const Verified& v);
 /// No register tile is used in two roles.
 void verify_roles(const Verified& v);
+/// A cluster is along the first tile axis. Its blocks make the same copies to all of them, each as often as the others,
+/// of tiles whose rows they can share; a tile's slots are filled by such copies or by others.
+void verify_cluster(const Verified& v);
 /// From insert_barriers on, where a block has threads, a sync stands between two statements that conflict in shared or
 /// global memory.
 void verify_syncs(const Verified& v);

@@ -12,8 +12,9 @@ using Integers = std::map<std::string, std::int64_t>;
 
 constexpr int kTileRows = 4, kTileColumns = 3;
 
-/// The program of an algorithm after split_masked_loops, with small tiles.
-tile::Program split(const Algorithm& algorithm, const std::string& order, const std::string& blocks) {
+/// The program of an algorithm after a stage, with small tiles.
+tile::Program after_stage(const std::string& wanted, const Algorithm& algorithm, const std::string& order,
+                          const std::string& blocks) {
   const std::string inner = order.ends_with("i.o]") ? "i.o" : "j.o";
   const Schedule schedule = parse_schedule(
       "target: sm_80\nO: {tile: {i: 4, j: 3}, reorder: " + order + ", gpu_blocks: " + blocks + ", threads: [4, 8]}\n" +
@@ -26,9 +27,22 @@ tile::Program split(const Algorithm& algorithm, const std::string& order, const 
   options.sizes = algorithm.sizes;
   tile::Program out;
   compile(algorithm, schedule, options, [&](std::string_view stage, const tile::Program& program) {
-    if (stage == "split_masked_loops") out = program;
+    if (stage == wanted) out = program;
   });
   return out;
+}
+
+tile::Program split_loops(const Algorithm& algorithm, const std::string& order, const std::string& blocks) {
+  return after_stage("split_masked_loops", algorithm, order, blocks);
+}
+
+/// The same of blocks that form clusters along the rows.
+tile::Program split_in_clusters(const Algorithm& algorithm, const std::string& order, int blocks) {
+  tile::Program program = after_stage("lower", algorithm, order, "[i.o, h, b]");
+  program.kernels[0].cluster = tile::Cluster{"i_o", blocks, {}};
+  for (const Pass& pass : pass_table())
+    if (std::string_view(pass.name) == "split_masked_loops") return pass.run(program, *find_target("sm_80"));
+  throw InternalError("no pass split_masked_loops");
 }
 
 struct Visit {
@@ -124,7 +138,7 @@ constexpr const char* kAxisOutside = "[b, h, j.o, i.o]";
 
 TEST_CASE("causal tiles are visited where something is visible and tested where something is not") {
   const Algorithm algorithm = example_algorithm("causal_gqa");
-  const tile::Program program = split(algorithm, kRowsOutside, "[i.o, h, b]");
+  const tile::Program program = split_loops(algorithm, kRowsOutside, "[i.o, h, b]");
   for_lengths([&](std::int64_t sq, std::int64_t sk) {
     check_ranges(
         program, with(algorithm, {{"Sq", sq}, {"Sk", sk}}),
@@ -134,7 +148,7 @@ TEST_CASE("causal tiles are visited where something is visible and tested where 
 
 TEST_CASE("with the reduced axis outside, the loop over the rows is split") {
   const Algorithm algorithm = example_algorithm("causal_gqa");
-  const tile::Program program = split(algorithm, kAxisOutside, "[h, b]");
+  const tile::Program program = split_loops(algorithm, kAxisOutside, "[h, b]");
   for_lengths([&](std::int64_t sq, std::int64_t sk) {
     check_ranges(
         program, with(algorithm, {{"Sq", sq}, {"Sk", sk}}),
@@ -145,7 +159,7 @@ TEST_CASE("with the reduced axis outside, the loop over the rows is split") {
 TEST_CASE("a window bounds tiles at both ends") {
   const Algorithm algorithm = example_algorithm("sliding_window");
   for (const auto& [order, blocks] : {std::pair{kRowsOutside, "[i.o, h, b]"}, {kAxisOutside, "[h, b]"}}) {
-    const tile::Program program = split(algorithm, order, blocks);
+    const tile::Program program = split_loops(algorithm, order, blocks);
     for_lengths([&](std::int64_t sq, std::int64_t sk) {
       for (const std::int64_t left : {0, 2, 7})
         for (const std::int64_t right : {0, 3})
@@ -157,9 +171,41 @@ TEST_CASE("a window bounds tiles at both ends") {
   }
 }
 
+TEST_CASE("blocks of a cluster visit the same tiles: those that any of their rows sees") {
+  for (const char* name : {"causal_gqa", "sliding_window"}) {
+    const Algorithm algorithm = example_algorithm(name);
+    for (const int blocks : {2, 4}) {
+      const tile::Program program = split_in_clusters(algorithm, kRowsOutside, blocks);
+      for_lengths([&](std::int64_t sq, std::int64_t sk) {
+        const Integers extents = with(algorithm, {{"Sq", sq}, {"Sk", sk}, {"Left", 2}, {"Right", 3}});
+        const bool window = std::string_view(name) == "sliding_window";
+        const auto visible = [=](std::int64_t i, std::int64_t j) {
+          return j <= i + sk - sq + (window ? 3 : 0) && (!window || j + 2 >= i + sk - sq);
+        };
+        check_ranges(program, extents, visible, false);
+        std::map<std::int64_t, std::vector<std::pair<std::int64_t, bool>>> by_block;
+        std::map<std::int64_t, bool> seen;  // of a cluster
+        for (std::int64_t i = 0; i < sq; ++i)
+          for (std::int64_t j = 0; j < sk; ++j) seen[i / kTileRows / blocks] |= visible(i, j);
+        for (const Visit& visit : visits(program, extents))
+          by_block[visit.i_o].emplace_back(visit.j_o, visit.tests_where);
+        bool alike = true, empty_left_out = true;
+        for (const auto& [i_o, visited] : by_block) {
+          alike = alike && visited == by_block[i_o / blocks * blocks];
+          const bool whole = (i_o / blocks + 1) * blocks * kTileRows <= sq;
+          empty_left_out = empty_left_out && (!whole || seen[i_o / blocks]);
+        }
+        INFO(name << " Sq " << sq << " Sk " << sk << "\n" << tile::print(program));
+        REQUIRE(alike);
+        REQUIRE(empty_left_out);
+      });
+    }
+  }
+}
+
 TEST_CASE("a predicate that is not affine stays tested in every tile") {
   const Algorithm algorithm = example_algorithm("prefix_lm");
-  const tile::Program program = split(algorithm, kRowsOutside, "[i.o, h, b]");
+  const tile::Program program = split_loops(algorithm, kRowsOutside, "[i.o, h, b]");
   for (const Visit& visit : visits(program, with(algorithm, {{"Sq", 9}, {"Sk", 14}, {"Prefix", 4}})))
     CHECK(visit.tests_where);
 }
@@ -173,7 +219,7 @@ TEST_CASE("blocks of rows and columns are split through the division of the othe
       "  - P[b,h,i,j] = softmax(j, A[b,h,i,j])\n  - O[b,h,i,e] = sum(j, P[b,h,i,j] * V[b,h,j,e])\noutputs: [O]\n"
       "sizes: {B: 1, Hq: 1, Sq: 16, Sk: 16, D: 4, Dv: 4}\n",
       "blocks.yaml");
-  const tile::Program program = split(algorithm, kRowsOutside, "[i.o, h, b]");
+  const tile::Program program = split_loops(algorithm, kRowsOutside, "[i.o, h, b]");
   for_lengths([&](std::int64_t sq, std::int64_t sk) {
     Integers extents = algorithm.sizes;
     extents["Sq"] = sq;
