@@ -108,7 +108,8 @@ class CudaCode : public DeviceCode {
       for (ArgumentValue argument : launch.arguments) {
         if (argument.kind == tile::Parameter::Kind::counter) {
           argument.word = counter_in(context, stream);
-          shape.grid.x = std::min(shape.grid.x, resident_in(context, launch.kernel, function, shape));
+          const std::int64_t resident = resident_in(context, launch.kernel, function, shape);
+          shape.grid.x = std::min(shape.grid.x, std::max<std::int64_t>(resident / kernel.cluster, 1) * kernel.cluster);
         }
         if (const MappedTensor* mapped = argument.mapped.get())
           parameters.push_back(

@@ -153,7 +153,8 @@ std::int64_t count_tiles(const tile::Kernel& kernel, const Extents& extents, con
   std::string factors;
   bool overflow = false;
   for (const tile::TileAxis& axis : kernel.tiles) {
-    const std::int64_t count = std::max<std::int64_t>(0, evaluate_integer(axis.count, extents));
+    std::int64_t count = std::max<std::int64_t>(0, evaluate_integer(kernel.steps_along(axis), extents));
+    if (kernel.cluster && kernel.cluster->var == axis.var) count *= kernel.cluster->blocks;
     factors += fmt::format("{}{} = {}", factors.empty() ? "" : ", ", axis.var, count);
     if (count == 0) return 0;
     overflow = overflow || __builtin_mul_overflow(product, count, &product);

@@ -9,14 +9,16 @@ namespace astatide::cuda {
 
 Source emit(const tile::Program& program) {
   Source source;
-  bool tensor_cores = false;
-  for (const tile::Kernel& kernel : program.kernels)
+  bool tensor_cores = false, clusters = false;
+  for (const tile::Kernel& kernel : program.kernels) {
+    clusters = clusters || kernel.cluster;
     tile::walk(kernel.body, [&](const tile::Stmt& stmt) {
       const auto* mma = std::get_if<tile::Mma>(&stmt.node);
       const auto* copy = std::get_if<tile::Copy>(&stmt.node);
       tensor_cores =
           tensor_cores || (mma && mma->by != tile::Family::fma) || (copy && copy->via == tile::Via::cp_async);
     });
+  }
   source.text = "#include \"memory.cuh\"\n#include \"numeric.cuh\"\n#include \"reduce.cuh\"\n";
   if (tensor_cores) source.text += "#include \"mma_sync.cuh\"\n";
   std::string kernels;
@@ -27,9 +29,11 @@ Source emit(const tile::Program& program) {
     kernels += "\n" + emitter.emit();
     functions.insert(emitter.functions().begin(), emitter.functions().end());
     source.kernels.push_back({function_name(kernel), kernel.block_threads(),
-                              std::max<std::int64_t>(kernel.shared_bytes, 0), tile::parameters_of(program, kernel)});
+                              std::max<std::int64_t>(kernel.shared_bytes, 0), kernel.cluster_blocks(),
+                              tile::parameters_of(program, kernel)});
   }
   if (!functions.empty()) source.text += "#include \"wgmma.cuh\"\n";
+  if (clusters) source.text += "#include \"cluster.cuh\"\n";
   for (const auto& [name, text] : functions) source.text += "\n" + text;
   source.text += kernels;
   return source;

@@ -13,6 +13,7 @@ struct Source {
     std::string name;               // extern "C"
     int threads = 0;                // of a block, in one dimension
     std::int64_t shared_bytes = 0;  // dynamic
+    int cluster = 1;                // blocks, of which the grid is a multiple
     std::vector<tile::Parameter> parameters;
   };
   std::string text;
@@ -21,7 +22,7 @@ struct Source {
 
 /// Emits every kernel of a program that the whole pass table has run over. The text includes the device headers of
 /// runtime/device by name. Grids are one-dimensional: block n computes tile n of the kernel's tile axes, the first
-/// varying fastest.
+/// varying fastest; blocks of a cluster follow each other, and their number along its axis is rounded up to whole ones.
 Source emit(const tile::Program& program);
 
 }  // namespace astatide::cuda

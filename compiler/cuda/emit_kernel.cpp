@@ -62,6 +62,7 @@ KernelEmitter::KernelEmitter(const tile::Program& program, const tile::Kernel& k
   if (has_roles()) claim("barriers");
   if (kernel_.persistent)
     for (const char* name : {"tile_counter", "tiles", "tile", "next_tiles", "tile_slot", "tile_phase"}) claim(name);
+  if (kernel_.cluster) claim_cluster_names();
   for (const Parameter& p : parameters_of(program, kernel))
     if (p.kind == Parameter::Kind::tensor_map) claim(p.name + "_map");
 }
@@ -103,8 +104,10 @@ std::string KernelEmitter::signature() const {
         break;
     }
   }
-  return fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) {}({})", kernel_.block_threads(),
-                     kernel_.blocks, function_name(kernel_), text);
+  const std::string cluster =
+      kernel_.cluster ? fmt::format("__cluster_dims__({}, 1, 1) ", kernel_.cluster->blocks) : "";
+  return fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}, {}) {}({})", cluster,
+                     kernel_.block_threads(), kernel_.blocks, function_name(kernel_), text);
 }
 
 void KernelEmitter::emit_thread(SourceText& out) const {
@@ -112,10 +115,12 @@ void KernelEmitter::emit_thread(SourceText& out) const {
   // Of the unsigned number, so that a shift and a mask give them: cheap enough to be computed again rather than kept.
   out.line(fmt::format("const int {0} = threadIdx.x / {2}, {1} = threadIdx.x % {2};", row_, column_,
                        kernel_.thread_columns));
+  if (kernel_.cluster)
+    out.line(fmt::format("const int {} = blockIdx.x % {};", claimed("cluster_rank"), kernel_.cluster->blocks));
 }
 
 std::string KernelEmitter::count_text(const tile::TileAxis& axis) const {
-  const Text count = text_of(axis.count, scope());
+  const Text count = text_of(kernel_.steps_along(axis), scope());
   return count.precedence < 100 ? "(" + count.text + ")" : count.text;
 }
 
@@ -130,7 +135,8 @@ void KernelEmitter::emit_tile_axes(SourceText& out, const std::string& number) c
   if (kernel_.tiles.empty()) return;
   const std::string block = fresh("block");
   const bool single = kernel_.tiles.size() == 1;
-  out.line(fmt::format("{}int {} = {};  // one output tile", single ? "const " : "", block, number));
+  out.line(fmt::format("{}int {} = {};  // one output tile{}", single ? "const " : "", block, number,
+                       kernel_.cluster ? " for each block of a cluster" : ""));
   for (std::size_t i = 0; i < kernel_.tiles.size(); ++i) {
     const tile::TileAxis& axis = kernel_.tiles[i];
     const std::string divisor = count_text(axis);
@@ -141,9 +147,16 @@ void KernelEmitter::emit_tile_axes(SourceText& out, const std::string& number) c
     }
     const std::string place =
         fmt::format("{}{}{}", axis.descending ? divisor + " - 1 - " : "", block, last ? "" : " % " + divisor);
-    out.line(fmt::format("const int {} = {};", axis.var, keeps_uniform_ ? "uniform(" + place + ")" : place));
+    out.line(fmt::format("const int {} = {};", step_name(i), keeps_uniform_ ? "uniform(" + place + ")" : place));
     if (!last) out.line(fmt::format("{} /= {};", block, divisor));
   }
+  if (!kernel_.cluster || kernel_.persistent) return;
+  out.line(fmt::format("const int {} = {};", claimed("tile_place"), place_in_cluster(claimed("cluster_rank"))));
+  emit_tile_of_place(out, true);
+}
+
+const std::string& KernelEmitter::step_name(std::size_t axis) const {
+  return axis == 0 && kernel_.cluster ? claimed("cluster_step") : kernel_.tiles[axis].var;
 }
 
 // The tiles of a group follow each other: those at one place of the first axis, then those at the next. What is left of
@@ -160,7 +173,8 @@ void KernelEmitter::emit_group(SourceText& out, const std::string& block) const 
   out.line(fmt::format("const int {0} = {1} * {2} / {3}, {4} = ({1} + 1) * {2} / {3} - {0};", first, group, rest,
                        groups, size));
   out.line(fmt::format("{} -= {} * {};", block, first, count));
-  out.line(fmt::format("const int {} = {}{} / {};", axis.var, axis.descending ? count + " - 1 - " : "", block, size));
+  out.line(
+      fmt::format("const int {} = {}{} / {};", step_name(0), axis.descending ? count + " - 1 - " : "", block, size));
   out.line(fmt::format("{0} = {1} + {0} % {2};", block, first, size));
 }
 
@@ -248,7 +262,7 @@ std::string KernelEmitter::emit() {
   SourceText head;
   head.open(signature());
   emit_thread(head);
-  if (!kernel_.persistent) emit_tile_axes(head, "blockIdx.x");
+  if (!kernel_.persistent) emit_tile_axes(head, first_step());
   emit_shared(head);
   if (has_roles())
     emit_barriers(head);
@@ -265,6 +279,8 @@ std::string KernelEmitter::emit() {
     head.line(fmt::format("const {}* const {} = {};", tensor_type(tensor), name, address));
   }
   head.line("");
+  // No block ends before the others have written their last into its shared memory.
+  if (kernel_.cluster) out_.line("cluster_sync();");
   return head.text() + out_.text() + "}\n";
 }
 

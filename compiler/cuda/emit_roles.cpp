@@ -38,81 +38,103 @@ std::string KernelEmitter::tile_barrier(bool full, const std::string& slot) cons
 
 void KernelEmitter::emit_barriers(SourceText& out) const {
   const std::string slot = fresh("slot");
-  const auto init = [&](int slots, const std::string& full, const std::string& free, const std::string& name) {
+  const int warps = kernel_.threads() / 32, blocks = kernel_.cluster_blocks();
+  const auto init = [&](int slots, const std::string& full, const std::string& free, const std::string& name,
+                        int readers) {
     out.open_unrolled(slot, slots);
     out.line(fmt::format("barrier_init({}, 1);  // {} is full", full, name));
-    out.line(fmt::format("barrier_init({}, {});  // is free", free, kernel_.threads() / 32));
+    out.line(fmt::format("barrier_init({}, {});  // is free", free, readers));
     out.close();
   };
   out.open(fmt::format("if ({} == 0)", thread_));
   for (const Mem& mem : kernel_.mems)
-    if (mem.space == Space::shared) init(mem.ring, barrier(mem, true, slot), barrier(mem, false, slot), mem.name);
+    if (mem.space == Space::shared)
+      init(mem.ring, barrier(mem, true, slot), barrier(mem, false, slot), mem.name,
+           filled_by_cluster_.contains(mem.name) ? blocks * warps : warps);
   if (kernel_.persistent)
-    init(tile::kTileSlots, tile_barrier(true, slot), tile_barrier(false, slot), claimed("next_tiles"));
+    // The producers of a cluster take places, too.
+    init(tile::kTileSlots, tile_barrier(true, slot), tile_barrier(false, slot), claimed("next_tiles"),
+         kernel_.cluster ? blocks * (warps + 1) : warps);
   out.line("barrier_init_fence();");
   out.close();
-  out.line("__syncthreads();");
+  out.line(kernel_.cluster ? "cluster_sync();" : "__syncthreads();");
 }
 
 // A persistent block begins with the tile of its own number. The producer finds its place along the axes, which takes
 // divisions, and passes it on through a ring of its own; then it draws the next one and copies for this one. A place of
-// -1 ends the walk.
+// -1 ends the walk. In a cluster another thread of the first block does this for all, with numbers of clusters: it is
+// ahead of the producers, which take places as the consumers do.
 
 std::string KernelEmitter::place_of_tile(std::size_t axis) const {
   return fmt::format("({} + {} * {})[{}]", claimed("next_tiles"), claimed("tile_slot"), kernel_.tiles.size(), axis);
 }
 
-void KernelEmitter::emit_producer_tiles(const tile::Block& body) {
+void KernelEmitter::emit_dealt_tiles(const tile::Block& body) {
   const std::string slot = claimed("tile_slot"), phase = claimed("tile_phase"), tile = claimed("tile"),
-                    tiles = claimed("tiles");
+                    tiles = claimed("tiles"), counter = claimed("tile_counter");
+  const std::string drawn = kernel_.cluster ? fmt::format("{}, {}", counter, kernel_.cluster->blocks) : counter;
   out_.line(fmt::format("int {} = 0, {} = 1;", slot, phase));
-  out_.open(fmt::format("for (int {} = blockIdx.x;;)", tile));
+  out_.open(fmt::format("for (int {} = {};;)", tile, first_step()));
   emit_tile_axes(out_, fmt::format("min({}, {} - 1)", tile, tiles));
-  out_.line(fmt::format("barrier_wait({}, {});", tile_barrier(false, slot), phase));
-  for (std::size_t i = 0; i < kernel_.tiles.size(); ++i) {
-    const std::string& axis = kernel_.tiles[i].var;
-    out_.line(
-        fmt::format("{} = {};", place_of_tile(i), i == 0 ? fmt::format("{} < {} ? {} : -1", tile, tiles, axis) : axis));
+  emit_tile_wait(false);
+  const auto place = [&](std::size_t axis, const std::string& of_first) {
+    return axis == 0 ? fmt::format("{} < {} ? {} : -1", tile, tiles, of_first) : kernel_.tiles[axis].var;
+  };
+  if (kernel_.cluster) {
+    emit_published_places(place);
+  } else {
+    for (std::size_t i = 0; i < kernel_.tiles.size(); ++i)
+      out_.line(fmt::format("{} = {};", place_of_tile(i), place(i, kernel_.tiles[0].var)));
+    out_.line(fmt::format("barrier_arrive({});", tile_barrier(true, slot)));
   }
-  out_.line(fmt::format("barrier_arrive({});", tile_barrier(true, slot)));
   next_slot(slot, phase, tile::kTileSlots);
   out_.line(fmt::format("if ({} >= {}) break;", tile, tiles));
-  out_.line(fmt::format("{} = draw_tile({});", tile, claimed("tile_counter")));
-  emit_block(outside_roles());
+  out_.line(fmt::format("{} = draw_tile({});", tile, drawn));
   emit_block(body);
   out_.close();
-  out_.line(fmt::format("leave_tiles({});", claimed("tile_counter")));
+  out_.line(fmt::format("leave_tiles({});", drawn));
+}
+
+void KernelEmitter::emit_tile_wait(bool full) {
+  out_.line(fmt::format("{}({}, {});", kernel_.cluster ? "barrier_acquire" : "barrier_wait",
+                        tile_barrier(full, claimed("tile_slot")), claimed("tile_phase")));
 }
 
 // Places that the loops don't read are taken where the loops have ended: they need no registers before.
-void KernelEmitter::emit_consumer_tiles(const tile::Block& body) {
+void KernelEmitter::emit_taken_tiles(const tile::Block& body, bool one_thread) {
   const std::string slot = claimed("tile_slot"), phase = claimed("tile_phase");
   out_.line(fmt::format("int {} = 0, {} = 0;", slot, phase));
   out_.open("for (;;)");
-  out_.line(fmt::format("barrier_wait({}, {});", tile_barrier(true, slot), phase));
+  emit_tile_wait(true);
   const auto [loops, rest] = parted_behind_loops(body);
   const tile::Block outside = outside_roles();
   const auto read_early = [&, &loops = loops](std::size_t axis) {
     const auto reads = [&](const tile::Stmt& stmt) {
       return contains(tile::effects_of(stmt).reads, kernel_.tiles[axis].var);
     };
-    return axis == 0 || std::any_of(outside.begin(), outside.end(), reads) ||
+    return axis == 0 || one_thread || std::any_of(outside.begin(), outside.end(), reads) ||
            std::any_of(loops.begin(), loops.end(), reads);
+  };
+  const std::string& first = kernel_.cluster ? claimed("tile_place") : kernel_.tiles[0].var;
+  // Through a shuffle the compiler sees that the number is the same for all lanes.
+  const auto number = [&](const std::string& place) {
+    return one_thread ? place : fmt::format("__shfl_sync(0xffffffffu, {}, 0)", place);
   };
   const auto take = [&](bool early) {
     for (std::size_t i = 0; i < kernel_.tiles.size(); ++i)
       if (read_early(i) == early)
-        // Through a shuffle the compiler sees that the number is the same for all lanes.
-        out_.line(
-            fmt::format("const int {} = __shfl_sync(0xffffffffu, {}, 0);", kernel_.tiles[i].var, place_of_tile(i)));
+        out_.line(fmt::format("const int {} = {};", i == 0 ? first : kernel_.tiles[i].var, number(place_of_tile(i))));
   };
   take(true);
   // A vote: what leaves a loop on a shuffled number makes all that the loop carries differ between lanes, for ptxas.
-  out_.line(fmt::format("if (__any_sync(0xffffffffu, {} < 0)) break;", kernel_.tiles[0].var));
+  const std::string last = first + " < 0";
+  out_.line(fmt::format("if ({}) break;", one_thread ? last : fmt::format("__any_sync(0xffffffffu, {})", last)));
+  if (kernel_.cluster) emit_tile_of_place(out_, !one_thread);
   emit_block(outside);
   emit_block(loops);
   take(false);
-  out_.line(fmt::format("if ({} % 32 == 0) barrier_arrive({});", thread_, tile_barrier(false, slot)));
+  out_.line(fmt::format("{}{}{});", one_thread ? "" : fmt::format("if ({} % 32 == 0) ", thread_),
+                        kernel_.cluster ? "barrier_release_at(0, " : "barrier_arrive(", tile_barrier(false, slot)));
   next_slot(slot, phase, tile::kTileSlots);
   emit_block(rest);
   out_.close();
@@ -152,13 +174,21 @@ void KernelEmitter::emit(const tile::Role& role) {
     emit_registers(storage);
     out_.append(storage);
   }
-  if (!kernel_.persistent)
+  if (!kernel_.persistent) {
     emit_block(role.body);
-  else if (producer)
-    emit_producer_tiles(role.body);
-  else
-    emit_consumer_tiles(role.body);
+  } else if (producer && !kernel_.cluster) {
+    tile::Block body = outside_roles();
+    body.insert(body.end(), role.body.begin(), role.body.end());
+    emit_dealt_tiles(body);
+  } else {
+    emit_taken_tiles(role.body, producer);
+  }
   if (producer) out_.close();
+  if (producer && kernel_.cluster && kernel_.persistent) {
+    out_.open(fmt::format("else if ({} == {} && {} == 0)", thread_, kernel_.threads() + 32, claimed("cluster_rank")));
+    emit_dealt_tiles({});
+    out_.close();
+  }
   out_.close();
 }
 
@@ -174,12 +204,16 @@ void KernelEmitter::emit_role_acquire(const Mem& ring) {
 }
 
 void KernelEmitter::emit_role_release(const Mem& ring) {
-  out_.line(fmt::format("if ({} % 32 == 0) barrier_arrive({});", thread_,
-                        barrier(ring, false, claimed(ring.name + "_read"))));
+  const std::string free = barrier(ring, false, claimed(ring.name + "_read"));
+  if (filled_by_cluster_.contains(ring.name))
+    out_.line(
+        fmt::format("if ({0} % 32 < {1}) barrier_arrive_at({0} % 32, {2});", thread_, kernel_.cluster_blocks(), free));
+  else
+    out_.line(fmt::format("if ({} % 32 == 0) barrier_arrive({});", thread_, free));
   next_slot(ring, false);
 }
 
-void KernelEmitter::emit_tma(const tile::View& view, const Mem& dst) {
+void KernelEmitter::emit_tma(const tile::View& view, const Mem& dst, bool multicast) {
   const auto form = tile::tiled_view(view, dst);
   if (!form) throw InternalError("a tile of " + view.tensor + " has no form that TMA copies");
   constexpr int kPanel = 64;
@@ -196,10 +230,18 @@ void KernelEmitter::emit_tma(const tile::View& view, const Mem& dst) {
     if (coordinate.axis == dst.dims[1].axis) column = integer_text(coordinate.origin, scope());
   }
   out_.line(fmt::format("barrier_expect({}, {});", full, panels * rows * kPanel * size_in_bytes(dst.type)));
+  std::string to = base(dst, true), function = "tma_load(";
+  if (multicast) {
+    // To all blocks, this block's share of the rows.
+    const int blocks = kernel_.cluster_blocks(), share = rows / blocks;
+    function = fmt::format("tma_multicast({:#x}, ", (1 << blocks) - 1);
+    to += fmt::format(" + {} * {}", claimed("cluster_rank"), share * kPanel);
+    row += fmt::format(" + {} * {}", claimed("cluster_rank"), share);
+  }
   for (int panel = 0; panel < panels; ++panel) {
     const std::string first =
         column == "0" ? std::to_string(panel * kPanel) : fmt::format("{} + {}", column, panel * kPanel);
-    out_.line(fmt::format("tma_load({} + {}, &{}, {}, {}, {}{});", base(dst, true), panel * rows * kPanel,
+    out_.line(fmt::format("{}{} + {}, &{}, {}, {}, {}{});", function, to, panel * rows * kPanel,
                           claimed(view.tensor + "_map"), full, first, row, others));
   }
   next_slot(dst, true);

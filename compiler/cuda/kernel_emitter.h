@@ -63,6 +63,8 @@ class KernelEmitter {
   /// Declares the tile axes' variables of the tile with this number.
   void emit_tile_axes(SourceText& out, const std::string& number) const;
   void emit_group(SourceText& out, const std::string& block) const;
+  /// The variable of an axis, or of the cluster's place along its axis.
+  const std::string& step_name(std::size_t axis) const;
   void emit_shared(SourceText& out) const;
   void emit_registers(SourceText& out) const;
   std::string describe(const tile::Mem& mem) const;
@@ -135,13 +137,15 @@ class KernelEmitter {
   // emit_roles.cpp: producers and consumers, and the rings between them
   void emit(const tile::Role& role);
   void emit(const tile::Reserve& reserve);
-  /// A role's walk over the tiles of a persistent kernel.
-  void emit_producer_tiles(const tile::Block& body);
-  void emit_consumer_tiles(const tile::Block& body);
+  /// A walk over the tiles of a persistent kernel: of the thread that deals them out, whatever else it does for one,
+  /// and of those that take them.
+  void emit_dealt_tiles(const tile::Block& body);
+  void emit_taken_tiles(const tile::Block& body, bool one_thread);
+  void emit_tile_wait(bool full);
   /// Where the producer passes on the place of the next tile along an axis.
   std::string place_of_tile(std::size_t axis) const;
   tile::Block outside_roles() const;
-  void emit_tma(const tile::View& view, const tile::Mem& dst);
+  void emit_tma(const tile::View& view, const tile::Mem& dst, bool multicast);
   void emit_barriers(SourceText& out) const;
   bool has_roles() const { return kernel_.producers > 0; }
   /// Address of a slot's barrier: full, or free.
@@ -155,6 +159,17 @@ class KernelEmitter {
   void emit_role_release(const tile::Mem& ring);
   void next_slot(const tile::Mem& ring, bool write);
   void next_slot(const std::string& slot, const std::string& phase, int slots);
+
+  // emit_cluster.cpp: which tile a block of a cluster has, and how blocks tell each other
+  void claim_cluster_names();
+  /// The number of the first output tile of a block, or of its cluster.
+  std::string first_step() const;
+  /// The place along the first axis of the block of this rank.
+  std::string place_in_cluster(const std::string& rank) const;
+  /// Declares the first axis' variable, and for who stores whether the block's place is that of a tile.
+  void emit_tile_of_place(SourceText& out, bool stores) const;
+  /// Passes the places of a tile along the axes on to all blocks; `place` gives that along the first as it is or -1.
+  void emit_published_places(const std::function<std::string(std::size_t axis, const std::string& of_first)>& place);
 
   // emit_sync.cpp: rings, barriers and asynchronous copies
   void emit(const tile::Await& await);
@@ -230,6 +245,7 @@ class KernelEmitter {
   std::set<std::string> staged_flags_;               // those of tensors that are staged as they are
   std::map<std::string, std::string> bases_;         // declarations to names of addresses, in front of the body, too
   std::map<std::string, std::string> functions_;
+  std::set<tile::TileName> filled_by_cluster_;  // whose slots all blocks copy into
   bool has_wgmma_ = false;
   std::optional<Expr> sum_starts_;  // where the next wgmma leaves out what its sum held
   /// Of one role whose warps copy or multiply with instructions of sm_80: what is the same for a block lies in uniform

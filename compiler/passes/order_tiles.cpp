@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/passes/loop_chains.h"
+#include "compiler/support/diagnostic.h"
 #include "compiler/support/scalar_type.h"
 #include "compiler/tile/bounds.h"
 
@@ -137,6 +138,12 @@ void order(const tile::Program& program, Kernel& kernel, const Target& target) {
   const auto longest = std::find_if(kernel.tiles.begin(), kernel.tiles.end(),
                                     [](const tile::TileAxis& axis) { return axis.descending; });
   if (longest == kernel.tiles.end()) return;
+  if (kernel.cluster && longest != kernel.tiles.begin())
+    throw UserError(kernel.cluster->where,
+                    "cluster: blocks are neighbours along " + kernel.cluster->var +
+                        ", and persistent: longest_first takes the tiles along " + longest->var +
+                        " one after the other",
+                    {"persistent: linear", "gpu_blocks with the loop over " + longest->var + " first"});
   std::rotate(kernel.tiles.begin(), longest, longest + 1);
   if (kernel.tiles.size() > 1) kernel.tile_group = group_in_l2(program, kernel, target);
 }

@@ -10,6 +10,7 @@
 
 #include "compiler/passes/loop_chains.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/tile/cluster.h"
 
 namespace astatide {
 namespace {
@@ -42,6 +43,7 @@ class Stager {
   Stager(const tile::Program& program, Kernel& kernel) : program_(program), kernel_(kernel) {}
 
   void run() {
+    if (kernel_.cluster) find_shared_tensors();
     // Rings first: what is staged around their loop is then under way together with their first slots.
     std::vector<Group> groups;
     for (const bool rings : {true, false})
@@ -71,6 +73,31 @@ class Stager {
   }
 
  private:
+  /// Those of which all blocks of a cluster read the same tiles.
+  void find_shared_tensors() {
+    const tile::AlikeInCluster alike(kernel_);
+    std::set<std::string> others;
+    tile::walk(kernel_.body, [&](const Stmt& stmt) {
+      const auto* mma = std::get_if<Mma>(&stmt.node);
+      if (!mma) return;
+      for (const tile::Operand* operand : {&mma->lhs, &mma->rhs})
+        if (const auto* view = std::get_if<View>(operand))
+          (alike.holds(*view) ? shared_by_blocks_ : others).insert(view->tensor);
+    });
+    for (const std::string& tensor : others) shared_by_blocks_.erase(tensor);
+  }
+
+  void check_shares(const std::string& tensor, const Mem& tile) const {
+    // After so many rows the swizzle of panels begins anew.
+    const int least = 8 * kernel_.cluster->blocks;
+    const Dim& rows = tile.dims[0];
+    if (rows.extent % least == 0) return;
+    throw UserError(kernel_.cluster->where,
+                    fmt::format("cluster: a tile of {} has {} rows along {}, shares of {} blocks need a multiple of {}",
+                                tensor, rows.extent, rows.axis, kernel_.cluster->blocks, least),
+                    {fmt::format("tiles of {} along {} would do", (rows.extent / least + 1) * least, rows.axis)});
+  }
+
   /// By warps of its own, which run ahead as far as slots are free.
   static bool is_produced(const Staging& staging) { return staging.via == tile::Via::tma; }
   bool is_ahead(const Staging& staging) const { return staging.ring > 1 && is_loop(staging.at); }
@@ -302,6 +329,8 @@ class Stager {
     copy.src = staged.view;
     copy.via = staging.via;
     copy.vector = staging.vector;
+    copy.multicast = shared_by_blocks_.contains(staging.tensor);
+    if (copy.multicast) check_shares(staging.tensor, *kernel_.find(staged.tile));
     return {copy};
   }
 
@@ -365,7 +394,8 @@ class Stager {
 
   const tile::Program& program_;
   Kernel& kernel_;
-  std::set<std::string> staged_;  // tensors
+  std::set<std::string> staged_;            // tensors
+  std::set<std::string> shared_by_blocks_;  // tensors
 };
 
 }  // namespace

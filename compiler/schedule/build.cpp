@@ -17,6 +17,7 @@ PlacementBuilder& PlacementBuilder::descending(std::vector<LoopName> loops) {
 PlacementBuilder& PlacementBuilder::gpu_blocks(std::vector<LoopName> loops) {
   return set(DirectiveKind::gpu_blocks, std::move(loops));
 }
+PlacementBuilder& PlacementBuilder::cluster(int blocks) { return set(DirectiveKind::cluster, std::int64_t{blocks}); }
 PlacementBuilder& PlacementBuilder::parallel(std::vector<LoopName> loops) {
   return set(DirectiveKind::parallel, std::move(loops));
 }

@@ -41,6 +41,7 @@ void check_legal(const Schedule& schedule, const Algorithm& algorithm, const Tar
   check_places(check);
   check_storage(check);
   check_products(check);
+  check_cluster(check);
   check_overlap(check);
   check_rewrite(check);
   check_sizes(check);

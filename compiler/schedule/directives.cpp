@@ -65,6 +65,12 @@ std::vector<DirectiveInfo> make_table() {
        "The outermost loops, spread over the blocks of the grid; the first varies fastest from block to block.",
        "O: {gpu_blocks: [i.o, h, b]}", "for b: for h: for i.o: body",
        "block n: i.o = n % tiles; h = n / tiles % H; b = n / tiles / H; body"},
+      {"cluster", Kind::cluster, kRootDefinition, Form::integer, 2, 4, true,
+       "Blocks that are neighbours along the first loop of gpu_blocks, 2 or 4, form a cluster (sm_90a, with warps): a "
+       "tile of a staged input that is the same for all of them is copied once, a share of its rows by each, to all. "
+       "They keep in step, so a tile that a mask hides from one block is left out only where it is hidden from all.",
+       "O: {gpu_blocks: [i.o, h, b], cluster: 2}", "block n: for j.o: copy K_tile; S = Q * K_tile",
+       "blocks 2 * n + r, r = 0 and 1: for j.o: copy half r of K_tile to both; S = Q * K_tile"},
       {"parallel", Kind::parallel, kRootDefinition, Form::loops, 0, 0, false,
        "The same for the CPU: the outermost loops, spread over the cores; the first varies fastest.",
        "O: {parallel: [i.o, h, b]}", "for b: for h: for i.o: body", "cores take (i.o, h, b) from one queue: body"},

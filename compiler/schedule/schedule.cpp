@@ -141,6 +141,11 @@ std::vector<LoopName> Placement::blocks() const {
   return {};
 }
 
+int Placement::cluster() const {
+  const auto* blocks = value_of<std::int64_t>(*this, DirectiveKind::cluster);
+  return blocks == nullptr ? 1 : static_cast<int>(*blocks);
+}
+
 std::optional<std::pair<int, int>> Placement::threads() const {
   const auto* numbers = value_of<std::vector<std::int64_t>>(*this, DirectiveKind::threads);
   if (numbers == nullptr || numbers->size() != 2) return std::nullopt;

@@ -52,6 +52,7 @@ enum class DirectiveKind : std::uint8_t {
   reorder,        // of a root definition: its loops, outermost first
   descending,     // of a root definition: loops that run from the last tile to the first
   gpu_blocks,     // of a root definition: loops spread over the blocks of the grid, fastest first
+  cluster,        // of a root definition: neighbouring blocks that share what they copy
   parallel,       // the same for the CPU: loops spread over cores
   threads,        // of a root definition: [rows, columns] of the threads of a block
   compute_at,     // of a definition: the loop of its consumer at which its tile is computed
@@ -90,6 +91,7 @@ struct Placement {
   std::vector<LoopName> descending() const;
   /// gpu_blocks or parallel, whichever is written.
   std::vector<LoopName> blocks() const;
+  int cluster() const;  // default 1
   std::optional<std::pair<int, int>> threads() const;
   std::optional<TileOrder> persistent() const;
   std::optional<LoopName> compute_at() const;
@@ -169,6 +171,7 @@ class PlacementBuilder {
   PlacementBuilder& reorder(std::vector<LoopName> loops);
   PlacementBuilder& descending(std::vector<LoopName> loops);
   PlacementBuilder& gpu_blocks(std::vector<LoopName> loops);
+  PlacementBuilder& cluster(int blocks);
   PlacementBuilder& parallel(std::vector<LoopName> loops);
   PlacementBuilder& threads(int rows, int columns);
   PlacementBuilder& persistent(TileOrder order);

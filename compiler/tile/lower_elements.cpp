@@ -92,6 +92,8 @@ KernelBuilder::KernelBuilder(Lowering& lowering_, const Placement& placement, st
     }
     kernel.producers = lowering.schedule.warpgroups_of("producer");
     kernel.persistent = placement.persistent();
+    if (const Directive* cluster = placement.find(DirectiveKind::cluster))
+      kernel.cluster = Cluster{kernel.tiles.front().var, placement.cluster(), cluster->where};
   }
   kernel.vector_lanes = placement.vectorize().value_or(0);
 }

@@ -55,13 +55,13 @@ __device__ __forceinline__ void barrier_wait(unsigned long long* barrier, int pa
 }
 
 // Tiles of persistent blocks, dealt out by a counter {tiles drawn, blocks that have left}: each block begins with the
-// one of its own number.
-__device__ __forceinline__ int draw_tile(unsigned* counter) {
-  return static_cast<int>(gridDim.x + atomicAdd(counter, 1u));
+// one of its own number. Of clusters of so many blocks one block draws, and numbers are those of clusters.
+__device__ __forceinline__ int draw_tile(unsigned* counter, unsigned blocks = 1) {
+  return static_cast<int>(gridDim.x / blocks + atomicAdd(counter, 1u));
 }
 // The last block leaves the counter at 0: all others have drawn their last tile.
-__device__ __forceinline__ void leave_tiles(unsigned* counter) {
-  if (atomicAdd(counter + 1, 1u) == gridDim.x - 1) counter[0] = 0, counter[1] = 0;
+__device__ __forceinline__ void leave_tiles(unsigned* counter, unsigned blocks = 1) {
+  if (atomicAdd(counter + 1, 1u) == gridDim.x / blocks - 1) counter[0] = 0, counter[1] = 0;
 }
 
 // The driver's description of a tensor: cuTensorMapEncodeTiled.

@@ -113,6 +113,30 @@ TEST_CASE("tensor cores: head sizes that are padded, and Dv other than D") {
   }
 }
 
+TEST_CASE("tensor cores: clusters of two and four blocks, that stay or not, in each mode") {
+  ASTATIDE_NEED_GPU();
+  if (!runs_here("sm90/flash3_cluster")) return;
+  const std::string text = shipped_schedule("sm90/flash3_cluster");
+  unsigned seed = 5000;
+  for (const char* blocks : {"cluster: 2", "cluster: 4"})
+    for (const char* walk : {"", ", persistent: linear", ", persistent: longest_first"})
+      for (const char* mode : {"rescale: plain", "rescale: lazy", "rescale: optimistic"}) {
+        const std::string changed = with(with(with(text, "cluster: 2", blocks), ", persistent: longest_first", walk),
+                                         "rescale: optimistic", mode);
+        INFO(changed);
+        const Schedule schedule = parse_schedule(changed, "cluster.yaml");
+        // One tile, a whole cluster, one tile more, and enough of them that blocks stay; rows that see nothing.
+        for (const auto& [sq, sk] : {std::pair{100, 300}, {256, 256}, {513, 700}, {2500, 1300}, {900, 40}, {300, 0}})
+          for (const bool causal : {false, true}) {
+            INFO(sq << " x " << sk << (causal ? " causal" : ""));
+            const Case c =
+                make_case(causal, {{"B", 2}, {"Hq", 6}, {"Hkv", 2}, {"Sq", sq}, {"Sk", sk}, {"D", 128}, {"Dv", 128}},
+                          ScalarType::bf16, seed += 3);
+            require_within_contract(c, run_case(c, schedule, Device::cuda(0)));
+          }
+      }
+}
+
 TEST_CASE("tensor cores: 200 launches give the same bits") {
   ASTATIDE_NEED_GPU();
   for (const std::string& schedule : tensor_core_schedule_names()) {

@@ -87,6 +87,7 @@ TEST_CASE("the hottest loop of sm80/flash2_d64 is as it was") { check_hot_loop("
 TEST_CASE("the hottest loop of sm90/flash2_wgmma is as it was") { check_hot_loop("sm90/flash2_wgmma"); }
 TEST_CASE("the hottest loop of sm90/flash3_plain is as it was") { check_hot_loop("sm90/flash3_plain"); }
 TEST_CASE("the hottest loop of sm90/flash3 is as it was") { check_hot_loop("sm90/flash3"); }
+TEST_CASE("the hottest loop of sm90/flash3_cluster is as it was") { check_hot_loop("sm90/flash3_cluster"); }
 TEST_CASE("the hottest loop of sm90/flash3_d64 is as it was") { check_hot_loop("sm90/flash3_d64"); }
 TEST_CASE("the hottest loop of sm90/flash3_d256 is as it was") { check_hot_loop("sm90/flash3_d256"); }
 

@@ -124,6 +124,28 @@ TEST_CASE("lazy and optimistic references compile without spills") {
     }
 }
 
+TEST_CASE("clusters of two and four blocks compile without spills, of blocks that stay and of others, in each mode") {
+  const runtime::Nvrtc* nvrtc = find_nvrtc();
+  if (!nvrtc) ASTATIDE_SKIP("no NVRTC on this machine");
+  const std::string text = testing::shipped_schedule("sm90/flash3_cluster");
+  const std::string four = testing::with(text, "cluster: 2", "cluster: 4");
+  const auto grid = [](const std::string& schedule) {
+    return testing::with(schedule, ", persistent: longest_first", "");
+  };
+  const auto by = [](const std::string& schedule, const std::string& mode) {
+    return testing::with(schedule, "rescale: optimistic", "rescale: " + mode);
+  };
+  for (const std::string& schedule : {four, grid(text), by(grid(four), "plain"), by(grid(text), "lazy")}) {
+    INFO(schedule);
+    const CompileOptions options{*find_target("sm_90a"), {{"D", 128}, {"Dv", 128}}, ScalarType::bf16};
+    const tile::Program program =
+        compile(testing::example_algorithm("causal_gqa"), parse_schedule(schedule, "s.yaml"), options);
+    const runtime::CompiledBinary binary = compiled(*nvrtc, cuda::emit(program).text, "sm_90a");
+    check_no_spills(binary);
+    check_no_waits(binary);
+  }
+}
+
 TEST_CASE("the instructions that a schedule asks for stand in the code") {
   const runtime::Nvrtc* nvrtc = find_nvrtc();
   if (!nvrtc) ASTATIDE_SKIP("no NVRTC on this machine");
@@ -134,6 +156,10 @@ TEST_CASE("the instructions that a schedule asks for stand in the code") {
       {"sm90/flash3.yaml",
        {"wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16", "cp.async.bulk.tensor", "mbarrier.try_wait",
         "setmaxnreg.dec", "setmaxnreg.inc", "ex2.approx", "st.global.v4", "atom.global.add"}},
+      {"sm90/flash3_cluster.yaml",
+       {".reqnctapercluster 2", "complete_tx::bytes.multicast::cluster", "mapa.shared::cluster",
+        "mbarrier.arrive.shared::cluster", "mbarrier.arrive.release.cluster.shared::cluster",
+        "mbarrier.try_wait.parity.acquire.cluster", "barrier.cluster.arrive.release", "barrier.cluster.wait.acquire"}},
       {"simt/flash2.yaml", {"fma.rn.f32", "ld.shared.v4.f32", "ex2.approx"}}};
   for (const EmbeddedFile* schedule : gpu_schedules()) {
     const auto found = wanted.find(schedule->name);

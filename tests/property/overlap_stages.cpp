@@ -147,6 +147,27 @@ TEST_CASE("every stage of an overlapped schedule of tensor cores, with a produce
   }
 }
 
+TEST_CASE("every stage of overlapped blocks in clusters has the oracle's values") {
+  const auto schedule = [](int blocks, const std::string& rescale) {
+    return parse_schedule("target: sm_90a\nrewrite: {online: {rescale: " + rescale +
+                              "}}\nwarps: {producer: 1, consumer: 1}\n"
+                              "O: {tile: {i: 64, j: 32}, reorder: [b, h, i.o, j.o], descending: [j.o], "
+                              "gpu_blocks: [i.o, h, b], cluster: " +
+                              std::to_string(blocks) +
+                              "}\nS: {compute_at: j.o, store_in: register, mma: wgmma, overlap: {cover: 1/2}}\n"
+                              "P: {compute_at: j.o, store_in: register}\n"
+                              "Q: {stage_at: i.o, store_in: shared, copy: tma}\n"
+                              "K: {stage_at: j.o, store_in: shared, copy: tma, ring_buffer: 2}\n"
+                              "V: {stage_at: j.o, store_in: shared, copy: tma, ring_buffer: 2}\n",
+                          "cluster.yaml");
+  };
+  for (const std::string name : {"attention", "causal_gqa", "sliding_window"})
+    for (const auto& [sq, sk] : {std::pair{5, 0}, {150, 41}, {70, 150}, {200, 7}}) {
+      require_stages(example_algorithm(name), schedule(2, "optimistic"), ScalarType::bf16, sq, sk, 7);
+      require_stages(example_algorithm(name), schedule(4, "plain"), ScalarType::bf16, sq, sk, 8);
+    }
+}
+
 TEST_CASE("the comparison with the oracle catches a delayed product of another tile, and one that is lost") {
   const Algorithm algorithm = example_algorithm("causal_gqa");
   const auto extents = small_extents(algorithm, 9, 41);

@@ -93,6 +93,9 @@ class RandomSchedule {
       case DirectiveKind::gpu_blocks:
         out.gpu_blocks(loops());
         break;
+      case DirectiveKind::cluster:
+        out.cluster(1 << between(1, 2));
+        break;
       case DirectiveKind::parallel:
         out.parallel(loops());
         break;
@@ -284,6 +287,8 @@ class CppReader {
       out.descending(loops());
     } else if (call == "gpu_blocks") {
       out.gpu_blocks(loops());
+    } else if (call == "cluster") {
+      out.cluster(static_cast<int>(integer()));
     } else if (call == "parallel") {
       out.parallel(loops());
     } else if (call == "threads") {
