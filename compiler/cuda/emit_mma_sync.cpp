@@ -28,8 +28,8 @@ std::string left_register(const tile::Mem& lhs, const std::string& m, const std:
 
 }  // namespace
 
-std::string KernelEmitter::left_place(const tile::Mem& lhs, const std::string& lane) {
-  return shared_place(lhs, fmt::format("{} / 32 * 16 + {} % 16", thread_, lane), lane + " / 16 * 8", false);
+std::string KernelEmitter::left_place(const tile::Mem& lhs, const std::string& thread, const std::string& lane) {
+  return shared_place(lhs, fmt::format("{} / 32 * 16 + {} % 16", thread, lane), lane + " / 16 * 8", false);
 }
 
 void KernelEmitter::emit_ldmatrix(const tile::Mem& dst, const tile::Mem& src) {
@@ -38,7 +38,7 @@ void KernelEmitter::emit_ldmatrix(const tile::Mem& dst, const tile::Mem& src) {
   out_.line(fmt::format("// {} <- {}", dst.name, src.name));
   out_.open("");
   out_.line(fmt::format("const int {} = {} % 32;", lane, thread_));
-  out_.line(fmt::format("const unsigned {} = {};", at, left_place(src, lane)));
+  out_.line(fmt::format("const unsigned {} = {};", at, left_place(src, thread_, lane)));
   out_.open_unrolled(m, blocks);
   out_.open_unrolled(k, steps);
   out_.line(fmt::format("unsigned {}[4];", a));
@@ -85,9 +85,13 @@ void KernelEmitter::emit_mma_sync(const tile::Mma& mma) {
   out_.line(fmt::format("// {} {} {} * {}, {} = {}", dst.name, mma.accumulate ? "+=" : "=", lhs.name, rhs.name, axis,
                         contracted));
   out_.open("");
-  out_.line(fmt::format("const int {} = {} % 32;", lane, thread_));
+  // Addresses that wait in registers for their next product would cost those that its elements need. Beside wgmma only
+  // what is rarely computed again stands here, and the loop is better off with them.
+  const std::string own = has_wgmma_ ? thread_ : fresh("own");
+  if (!has_wgmma_) out_.line(fmt::format("const int {} = anew({});", own, thread_));
+  out_.line(fmt::format("const int {} = {} % 32;", lane, own));
   const bool in_registers = lhs.space == Space::register_file;
-  if (!in_registers) declare(lhs_at, left_place(lhs, lane));
+  if (!in_registers) declare(lhs_at, left_place(lhs, own, lane));
   declare(rhs_at, along_rows ? shared_place(rhs, fmt::format("{0} % 8 + {0} / 16 * 8", lane),
                                             fmt::format("{} / 8 % 2 * 8", lane), false)
                              : shared_place(rhs, lane + " % 16", lane + " / 16 * 8", false));

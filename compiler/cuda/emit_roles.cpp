@@ -14,6 +14,12 @@ namespace astatide::cuda {
 
 using tile::Mem;
 
+namespace {
+
+constexpr int kBoxColumns = 64;  // of 16 bits: as wide as a panel
+
+}  // namespace
+
 std::string KernelEmitter::barrier_text(int first, const std::string& slot) const {
   return slot.empty() ? fmt::format("{} + {}", claimed("barriers"), first)
                       : fmt::format("{} + {} + {}", claimed("barriers"), first, slot);
@@ -84,36 +90,41 @@ void KernelEmitter::emit_producer_tiles(const tile::Block& body) {
   out_.line(fmt::format("leave_tiles({});", claimed("tile_counter")));
 }
 
-// Places that the loops don't read are taken where the loops have ended: they need no registers before.
+// Places that the loops don't read are taken where the loops have ended: they need no registers before. There the next
+// tile's place along the first axis is read as well, so that what ends this tile hides how long that takes.
 void KernelEmitter::emit_consumer_tiles(const tile::Block& body) {
-  const std::string slot = claimed("tile_slot"), phase = claimed("tile_phase");
+  const std::string slot = claimed("tile_slot"), phase = claimed("tile_phase"), next = fresh("next");
+  const std::string& first = kernel_.tiles[0].var;
+  // Through a shuffle the compiler sees that the number is the same for all lanes.
+  const auto place = [&](std::size_t axis) { return fmt::format("__shfl_sync(0xffffffffu, {}, 0)", place_of_tile(axis)); };
+  const auto wait = [&] { out_.line(fmt::format("barrier_wait({}, {});", tile_barrier(true, slot), phase)); };
   out_.line(fmt::format("int {} = 0, {} = 0;", slot, phase));
+  wait();
+  out_.line(fmt::format("int {} = {};", next, place(0)));
   out_.open("for (;;)");
-  out_.line(fmt::format("barrier_wait({}, {});", tile_barrier(true, slot), phase));
+  // A vote: what leaves a loop on a shuffled number makes all that the loop carries differ between lanes, for ptxas.
+  out_.line(fmt::format("if (__any_sync(0xffffffffu, {} < 0)) break;", next));
+  out_.line(fmt::format("const int {} = {};", first, next));
   const auto [loops, rest] = parted_behind_loops(body);
   const tile::Block outside = outside_roles();
   const auto read_early = [&, &loops = loops](std::size_t axis) {
     const auto reads = [&](const tile::Stmt& stmt) {
       return contains(tile::effects_of(stmt).reads, kernel_.tiles[axis].var);
     };
-    return axis == 0 || std::any_of(outside.begin(), outside.end(), reads) ||
-           std::any_of(loops.begin(), loops.end(), reads);
+    return std::any_of(outside.begin(), outside.end(), reads) || std::any_of(loops.begin(), loops.end(), reads);
   };
   const auto take = [&](bool early) {
-    for (std::size_t i = 0; i < kernel_.tiles.size(); ++i)
-      if (read_early(i) == early)
-        // Through a shuffle the compiler sees that the number is the same for all lanes.
-        out_.line(
-            fmt::format("const int {} = __shfl_sync(0xffffffffu, {}, 0);", kernel_.tiles[i].var, place_of_tile(i)));
+    for (std::size_t i = 1; i < kernel_.tiles.size(); ++i)
+      if (read_early(i) == early) out_.line(fmt::format("const int {} = {};", kernel_.tiles[i].var, place(i)));
   };
   take(true);
-  // A vote: what leaves a loop on a shuffled number makes all that the loop carries differ between lanes, for ptxas.
-  out_.line(fmt::format("if (__any_sync(0xffffffffu, {} < 0)) break;", kernel_.tiles[0].var));
   emit_block(outside);
   emit_block(loops);
   take(false);
   out_.line(fmt::format("if ({} % 32 == 0) barrier_arrive({});", thread_, tile_barrier(false, slot)));
   next_slot(slot, phase, tile::kTileSlots);
+  wait();
+  out_.line(fmt::format("{} = {};", next, place(0)));
   emit_block(rest);
   out_.close();
 }
@@ -164,6 +175,9 @@ void KernelEmitter::emit(const tile::Role& role) {
 
 void KernelEmitter::emit(const tile::Reserve& reserve) {
   const Mem& ring = mem(reserve.tile);
+  if (reserve.ahead)
+    for (const std::string& at : box_places(*reserve.ahead, ring))
+      out_.line(fmt::format("tma_prefetch(&{}, {});", claimed(reserve.ahead->tensor + "_map"), at));
   out_.line(fmt::format("barrier_wait({}, {});", barrier(ring, false, claimed(ring.name + "_write")),
                         claimed(ring.name + "_write_phase")));
 }
@@ -179,12 +193,10 @@ void KernelEmitter::emit_role_release(const Mem& ring) {
   next_slot(ring, false);
 }
 
-void KernelEmitter::emit_tma(const tile::View& view, const Mem& dst) {
+// Where the boxes of a tile begin, one for each panel of columns.
+std::vector<std::string> KernelEmitter::box_places(const tile::View& view, const Mem& dst) const {
   const auto form = tile::tiled_view(view, dst);
   if (!form) throw InternalError("a tile of " + view.tensor + " has no form that TMA copies");
-  constexpr int kPanel = 64;
-  const int panels = tile::panel_columns(dst) / kPanel, rows = dst.dims[0].extent;
-  const std::string full = barrier(dst, true, claimed(dst.name + "_write"));
   // The map's dimensions are the columns, the rows, then the others, innermost first.
   std::string others;
   for (std::size_t dim = view.indices.size(); dim-- > 0;)
@@ -195,13 +207,22 @@ void KernelEmitter::emit_tma(const tile::View& view, const Mem& dst) {
     if (coordinate.axis == dst.dims[0].axis) row = integer_text(coordinate.origin, scope());
     if (coordinate.axis == dst.dims[1].axis) column = integer_text(coordinate.origin, scope());
   }
-  out_.line(fmt::format("barrier_expect({}, {});", full, panels * rows * kPanel * size_in_bytes(dst.type)));
-  for (int panel = 0; panel < panels; ++panel) {
-    const std::string first =
-        column == "0" ? std::to_string(panel * kPanel) : fmt::format("{} + {}", column, panel * kPanel);
-    out_.line(fmt::format("tma_load({} + {}, &{}, {}, {}, {}{});", base(dst, true), panel * rows * kPanel,
-                          claimed(view.tensor + "_map"), full, first, row, others));
+  std::vector<std::string> places;
+  for (int first = 0; first < tile::panel_columns(dst); first += kBoxColumns) {
+    const std::string at = column == "0" ? std::to_string(first) : fmt::format("{} + {}", column, first);
+    places.push_back(fmt::format("{}, {}{}", at, row, others));
   }
+  return places;
+}
+
+void KernelEmitter::emit_tma(const tile::View& view, const Mem& dst) {
+  const std::string full = barrier(dst, true, claimed(dst.name + "_write"));
+  const std::vector<std::string> places = box_places(view, dst);
+  const std::size_t elements = static_cast<std::size_t>(dst.dims[0].extent) * kBoxColumns;  // of a box
+  out_.line(fmt::format("barrier_expect({}, {});", full, places.size() * elements * size_in_bytes(dst.type)));
+  for (std::size_t n = 0; n < places.size(); ++n)
+    out_.line(fmt::format("tma_load({} + {}, &{}, {}, {});", base(dst, true), n * elements,
+                          claimed(view.tensor + "_map"), full, places[n]));
   next_slot(dst, true);
 }
 

@@ -119,7 +119,7 @@ class KernelEmitter {
   /// dst, a left operand in registers, becomes src, in shared memory.
   void emit_ldmatrix(const tile::Mem& dst, const tile::Mem& src);
   /// Address of what a lane reads first of a left operand in shared memory.
-  std::string left_place(const tile::Mem& lhs, const std::string& lane);
+  std::string left_place(const tile::Mem& lhs, const std::string& thread, const std::string& lane);
   /// dst, 16 bits in registers, becomes src, f32 in registers.
   void emit_narrow(const tile::Mem& dst, const tile::Mem& src);
 
@@ -141,6 +141,7 @@ class KernelEmitter {
   /// Where the producer passes on the place of the next tile along an axis.
   std::string place_of_tile(std::size_t axis) const;
   tile::Block outside_roles() const;
+  std::vector<std::string> box_places(const tile::View& view, const tile::Mem& dst) const;
   void emit_tma(const tile::View& view, const tile::Mem& dst);
   void emit_barriers(SourceText& out) const;
   bool has_roles() const { return kernel_.producers > 0; }

@@ -1,5 +1,7 @@
 #include "compiler/passes/specialize_roles.h"
 
+#include <algorithm>
+
 #include "compiler/support/diagnostic.h"
 
 namespace astatide {
@@ -57,6 +59,28 @@ Block part_of(const Block& block, bool producer) {
   return out;
 }
 
+/// Whether a slot is filled here: it is reserved, and the copy stands behind that.
+bool fills_single_slot(const Kernel& kernel, const Block& block, std::size_t at) {
+  const auto* reserve = at + 1 < block.size() ? std::get_if<tile::Reserve>(&block[at].node) : nullptr;
+  return reserve && kernel.find(reserve->tile)->ring == 1 && std::holds_alternative<tile::Copy>(block[at + 1].node);
+}
+
+/// Where blocks stay, the only slot of a tile is free when the tile before is nearly done. What is copied into it comes
+/// into the L2 cache meanwhile, and the copies of a peeled iteration, which need not wait for it, go first.
+void wait_for_single_slots(const Kernel& kernel, Block& block) {
+  for (std::size_t n = 0; n < block.size(); ++n) {
+    if (!fills_single_slot(kernel, block, n)) continue;
+    std::get<tile::Reserve>(block[n].node).ahead =
+        std::get<tile::View>(std::get<tile::Copy>(block[n + 1].node).src);
+  }
+  for (std::size_t n = block.size(); n-- > 0;) {
+    const auto* next = n + 2 < block.size() ? std::get_if<tile::For>(&block[n + 2].node) : nullptr;
+    if (!next || next->kind != tile::For::Kind::once || !fills_single_slot(kernel, block, n)) continue;
+    const auto begin = block.begin() + static_cast<std::ptrdiff_t>(n);
+    std::rotate(begin, begin + 2, begin + 3);
+  }
+}
+
 }  // namespace
 
 tile::Program specialize_roles(const tile::Program& program, const Target&) {
@@ -71,7 +95,9 @@ tile::Program specialize_roles(const tile::Program& program, const Target&) {
       if (std::holds_alternative<tile::Let>(stmt.node)) lets.push_back(stmt);
     Block body = lets;
     std::erase_if(kernel.body, [](const Stmt& stmt) { return std::holds_alternative<tile::Let>(stmt.node); });
-    body.push_back({tile::Role{"producer", kernel.producers, registers.producer, part_of(kernel.body, true)}});
+    Block copies = part_of(kernel.body, true);
+    if (kernel.persistent) wait_for_single_slots(kernel, copies);
+    body.push_back({tile::Role{"producer", kernel.producers, registers.producer, std::move(copies)}});
     body.push_back({tile::Role{"consumer", consumers, registers.consumer, part_of(kernel.body, false)}});
     kernel.body = std::move(body);
   }

@@ -60,7 +60,11 @@ class Collector {
         },
         [&](const Await& s) { read_and_write(s.token); }, [&](const Advance& s) { visit(s); },
         // The state of the ring goes by the tile's name: a slot is taken and given back around what uses it.
-        [&](const Reserve& s) { read_and_write(s.tile); }, [&](const Acquire& s) { read_and_write(s.tile); },
+        [&](const Reserve& s) {
+          read_and_write(s.tile);
+          if (s.ahead) read_places(*s.ahead);
+        },
+        [&](const Acquire& s) { read_and_write(s.tile); },
         [&](const Release& s) { read_and_write(s.tile); }, [](const Sync&) {});
   }
 

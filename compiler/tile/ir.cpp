@@ -152,7 +152,10 @@ std::vector<Expr> expressions_of(const Stmt& stmt) {
         for (const Advance::Move& move : s.moving) out.push_back(move.by);
         if (s.slack) out.push_back(s.slack->growth);
       },
-      [](const Reserve&) {}, [](const Acquire&) {}, [](const Release&) {}, [](const Sync&) {});
+      [&](const Reserve& s) {
+        if (s.ahead) append(out, *s.ahead);
+      },
+      [](const Acquire&) {}, [](const Release&) {}, [](const Sync&) {});
   return out;
 }
 

@@ -41,7 +41,7 @@
 //            | "copy" operand "<-" operand "via" (vector | cp_async | tma | ldmatrix | load | store) ["width" N] ["->" TOKEN]
 //            | "await" TOKEN
 //            | "advance" (R "to" OP "(" R "," C ")"),+ [slack] "moving" (T "by" expr),*       only until relax_rescale
-//            | "reserve" T | "acquire" T | "release" T             one slot of a ring
+//            | "reserve" T ["ahead" view] | "acquire" T | "release" T             one slot of a ring
 //            | "sync"                                              all threads of the role
 //   slack    = "lazy" expr ">" N ["optimistic" T,+ "> 2^" N]
 //   operand  = T | view | strip
@@ -310,6 +310,8 @@ struct Advance {
 /// one role that fills and reads, each copy into it takes the next slot.
 struct Reserve {
   TileName tile;
+  /// What will be copied, where the wait is long: asked for in front of it, from memory into the L2 cache.
+  std::optional<View> ahead{};
 };
 struct Acquire {
   TileName tile;

@@ -153,7 +153,8 @@ std::string print_head(const Stmt& stmt) {
       [](const Vote& s) { return "vote " + s.flag + " = any " + print_element(s.condition); },
       [](const Mma& s) { return print_mma(s); }, [](const Copy& s) { return print_copy(s); },
       [](const Await& s) { return "await " + s.token; }, [](const Advance& s) { return print_advance(s); },
-      [](const Reserve& s) { return "reserve " + s.tile; }, [](const Acquire& s) { return "acquire " + s.tile; },
+      [](const Reserve& s) { return "reserve " + s.tile + (s.ahead ? " ahead " + print_view(*s.ahead) : ""); },
+      [](const Acquire& s) { return "acquire " + s.tile; },
       [](const Release& s) { return "release " + s.tile; }, [](const Sync&) { return std::string("sync"); });
 }
 

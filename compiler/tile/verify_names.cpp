@@ -164,7 +164,11 @@ class References {
           operand(s.dst);
           operand(s.src);
         },
-        [](const Await&) {}, [&](const Advance& s) { advance(s); }, [&](const Reserve& s) { tile(s.tile); },
+        [](const Await&) {}, [&](const Advance& s) { advance(s); }, 
+        [&](const Reserve& s) {
+          tile(s.tile);
+          if (s.ahead) view(*s.ahead);
+        },
         [&](const Acquire& s) { tile(s.tile); }, [&](const Release& s) { tile(s.tile); }, [](const Sync&) {});
   }
 

@@ -34,8 +34,11 @@ TEST_CASE("the producer finds the place of a tile and passes it on before it cop
   CHECK(at(producer, "[0] = tile < tiles ? i_o : -1;") < at(producer, "tile = draw_tile(tile_counter);"));
   CHECK(at(producer, "tile = draw_tile(tile_counter);") < at(producer, "tma_load("));
   CHECK(holds(producer, "block % Hq"));
+  // Q has one slot: it comes into L2 while the producer waits for that, and the first K goes before it.
+  CHECK(at(producer, "tma_prefetch(&Q_map") < at(producer, "tma_load((K_s"));
+  CHECK(at(producer, "tma_load((K_s") < at(producer, "tma_load(Q_s"));
   CHECK_FALSE(holds(rest, "% Hq"));
-  CHECK(holds(rest, "if (__any_sync(0xffffffffu, i_o < 0)) break;"));
+  CHECK(holds(rest, "if (__any_sync(0xffffffffu, next < 0)) break;"));
   // h and b only say where O and L lie.
   CHECK(at(rest, "const int h = __shfl_sync(") > at(rest, "// last"));
 }
@@ -43,9 +46,9 @@ TEST_CASE("the producer finds the place of a tile and passes it on before it cop
 TEST_CASE("tiles of several heads are taken together, in groups alike in size, where loops differ in length") {
   const std::string causal = kernel_of("causal_gqa", "sm90/flash3");
   CHECK(holds(causal, "const int rest = Hq * B;"));
-  // Of K and of V a half of five eighths of 50 MiB, in elements of 2 bytes.
-  CHECK(holds(causal,
-              "const int groups = (rest - 1) / (max(min(8192000 / max(Sk, 1) / max(128, 1), 8192000 / max(Sk, 1) / "));
+  // Of K and of V a half of five eighths of 50 MiB, in elements of 2 bytes; two tiles for each of 132 multiprocessors.
+  CHECK(holds(causal, "const int groups = (rest - 1) / (max(min(min(8192000 / max(Sk, 1) / max(128, 1), "));
+  CHECK(holds(causal, "263 / max((Sq + 127) / 128, 1) + 1"));
   CHECK(holds(causal, "const int i_o = ((Sq + 127) / 128) - 1 - block / size;"));
   CHECK_FALSE(holds(kernel_of("attention", "sm90/flash3"), "groups"));
 }
