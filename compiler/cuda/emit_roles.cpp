@@ -1,6 +1,6 @@
-// Producers and consumers: warpgroups of one block that share the slots of rings and nothing else. Of each slot two
-// barriers (PTX ISA, mbarrier) say that it is full, which the bytes of a copy complete, and that it is free, at which
-// each warp of the consumers arrives. A ring's slot and the phase of its barriers go round together.
+// Producers and consumers: warpgroups of one block that share the slots of rings and nothing else. Of each such slot
+// two barriers (PTX ISA, mbarrier) say that it is full, which the bytes of a copy complete, and that it is free, at
+// which each warp of the consumers arrives. A ring's slot and the phase of its barriers go round together.
 
 #include <fmt/format.h>
 
@@ -8,7 +8,6 @@
 
 #include "compiler/cuda/kernel_emitter.h"
 #include "compiler/support/contains.h"
-#include "compiler/support/diagnostic.h"
 
 namespace astatide::cuda {
 
@@ -23,11 +22,19 @@ std::string KernelEmitter::barrier(const Mem& ring, bool full, const std::string
   return barrier_text(barriers_before(&ring) + (full ? 0 : ring.ring), slot);
 }
 
+std::vector<const Mem*> KernelEmitter::rings_between_roles() const {
+  const std::set<tile::TileName> loaded = tile::tiles_loaded_by_tma(kernel_.body);
+  std::vector<const Mem*> rings;
+  for (const Mem& mem : kernel_.mems)
+    if (loaded.contains(mem.name)) rings.push_back(&mem);
+  return rings;
+}
+
 int KernelEmitter::barriers_before(const Mem* ring) const {
   int count = 0;
-  for (const Mem& mem : kernel_.mems) {
-    if (&mem == ring) break;
-    if (mem.space == Space::shared) count += 2 * mem.ring;
+  for (const Mem* mem : rings_between_roles()) {
+    if (mem == ring) break;
+    count += 2 * mem->ring;
   }
   return count;
 }
@@ -45,8 +52,8 @@ void KernelEmitter::emit_barriers(SourceText& out) const {
     out.close();
   };
   out.open(fmt::format("if ({} == 0)", thread_));
-  for (const Mem& mem : kernel_.mems)
-    if (mem.space == Space::shared) init(mem.ring, barrier(mem, true, slot), barrier(mem, false, slot), mem.name);
+  for (const Mem* ring : rings_between_roles())
+    init(ring->ring, barrier(*ring, true, slot), barrier(*ring, false, slot), ring->name);
   if (kernel_.persistent)
     init(tile::kTileSlots, tile_barrier(true, slot), tile_barrier(false, slot), claimed("next_tiles"));
   out.line("barrier_init_fence();");
@@ -142,10 +149,9 @@ void KernelEmitter::emit(const tile::Role& role) {
   out_.open(producer ? fmt::format("if ({} >= {})", thread_, kernel_.threads()) : "else");
   if (role.registers > 0) out_.line(fmt::format("{}_registers<{}>();", producer ? "give" : "take", role.registers));
   if (producer) out_.open(fmt::format("if ({} == {})", thread_, kernel_.threads()));
-  for (const Mem& mem : kernel_.mems)
-    if (mem.space == Space::shared)
-      out_.line(fmt::format("int {} = 0, {} = {};  // slot, phase", claimed(mem.name + (producer ? "_write" : "_read")),
-                            claimed(mem.name + (producer ? "_write_phase" : "_read_phase")), producer ? 1 : 0));
+  for (const Mem* ring : rings_between_roles())
+    out_.line(fmt::format("int {} = 0, {} = {};  // slot, phase", claimed(ring->name + (producer ? "_write" : "_read")),
+                          claimed(ring->name + (producer ? "_write_phase" : "_read_phase")), producer ? 1 : 0));
   if (!producer) {
     SourceText storage;
     storage.indent = out_.indent;
@@ -158,51 +164,32 @@ void KernelEmitter::emit(const tile::Role& role) {
     emit_producer_tiles(role.body);
   else
     emit_consumer_tiles(role.body);
+  const bool stores =
+      std::any_of(kernel_.mems.begin(), kernel_.mems.end(), [this](const Mem& mem) { return is_stored_by_tma(mem); });
+  // A block's shared memory has to last until TMA has read it.
+  if (!producer && stores) emit_by_storing_thread("tma_wait_until_read()");
   if (producer) out_.close();
   out_.close();
 }
 
 void KernelEmitter::emit(const tile::Reserve& reserve) {
   const Mem& ring = mem(reserve.tile);
+  if (is_stored_by_tma(ring)) return emit_reserve_stored();
   out_.line(fmt::format("barrier_wait({}, {});", barrier(ring, false, claimed(ring.name + "_write")),
                         claimed(ring.name + "_write_phase")));
 }
 
 void KernelEmitter::emit_role_acquire(const Mem& ring) {
+  if (is_stored_by_tma(ring)) return emit_acquire_stored();
   out_.line(fmt::format("barrier_wait({}, {});", barrier(ring, true, claimed(ring.name + "_read")),
                         claimed(ring.name + "_read_phase")));
 }
 
 void KernelEmitter::emit_role_release(const Mem& ring) {
+  if (is_stored_by_tma(ring)) return;  // the reserve in front of its next copy waits for that
   out_.line(fmt::format("if ({} % 32 == 0) barrier_arrive({});", thread_,
                         barrier(ring, false, claimed(ring.name + "_read"))));
   next_slot(ring, false);
-}
-
-void KernelEmitter::emit_tma(const tile::View& view, const Mem& dst) {
-  const auto form = tile::tiled_view(view, dst);
-  if (!form) throw InternalError("a tile of " + view.tensor + " has no form that TMA copies");
-  constexpr int kPanel = 64;
-  const int panels = tile::panel_columns(dst) / kPanel, rows = dst.dims[0].extent;
-  const std::string full = barrier(dst, true, claimed(dst.name + "_write"));
-  // The map's dimensions are the columns, the rows, then the others, innermost first.
-  std::string others;
-  for (std::size_t dim = view.indices.size(); dim-- > 0;)
-    if (static_cast<int>(dim) != form->row_dim && static_cast<int>(dim) != form->column_dim)
-      others += fmt::format(", static_cast<int>({})", integer_text(view.indices[dim], scope()));
-  std::string row = "0", column = "0";
-  for (const tile::Coordinate& coordinate : view.at) {
-    if (coordinate.axis == dst.dims[0].axis) row = integer_text(coordinate.origin, scope());
-    if (coordinate.axis == dst.dims[1].axis) column = integer_text(coordinate.origin, scope());
-  }
-  out_.line(fmt::format("barrier_expect({}, {});", full, panels * rows * kPanel * size_in_bytes(dst.type)));
-  for (int panel = 0; panel < panels; ++panel) {
-    const std::string first =
-        column == "0" ? std::to_string(panel * kPanel) : fmt::format("{} + {}", column, panel * kPanel);
-    out_.line(fmt::format("tma_load({} + {}, &{}, {}, {}, {}{});", base(dst, true), panel * rows * kPanel,
-                          claimed(view.tensor + "_map"), full, first, row, others));
-  }
-  next_slot(dst, true);
 }
 
 }  // namespace astatide::cuda
