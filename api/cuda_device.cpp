@@ -44,12 +44,12 @@ runtime::ArgumentWord argument_word(const ArgumentValue& argument) {
 bool is_empty(const MappedTensor& tensor) { return contains(tensor.extents, 0); }
 
 runtime::TensorMap tensor_map(const MappedTensor& tensor) {
-  return runtime::encode_tensor_map(
-      {tensor.name, tensor.address, tensor.type == ScalarType::bf16, tensor.extents, tensor.strides, tensor.box});
+  return runtime::encode_tensor_map({tensor.name, tensor.address, tensor.type == ScalarType::bf16, tensor.extents,
+                                     tensor.strides, tensor.box, tensor.stored});
 }
 
 /// A map has no empty tensors, and a kernel may copy a tile of one, all of whose elements are absent: one zero, and
-/// zeros outside.
+/// zeros outside. Of an empty output no kernel has a tile.
 runtime::TensorMap map_of_zero(MappedTensor tensor, runtime::DevicePointer zero) {
   tensor.address = zero;
   std::fill(tensor.extents.begin(), tensor.extents.end(), 1);

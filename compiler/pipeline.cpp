@@ -19,6 +19,7 @@
 #include "compiler/passes/specialize_roles.h"
 #include "compiler/passes/split_absorb.h"
 #include "compiler/passes/split_masked_loops.h"
+#include "compiler/passes/stage_outputs.h"
 #include "compiler/passes/stage_tiles.h"
 #include "compiler/rewrite/recurrence.h"
 #include "compiler/support/diagnostic.h"
@@ -44,6 +45,7 @@ constexpr std::array kPasses{
     Pass{"order_tiles", order_tiles,
          "tiles have an order: those of the longest loops come first where blocks start in it"},
     Pass{"stage_tiles", stage_tiles, "every operand of a product lives in shared memory or registers"},
+    Pass{"stage_outputs", stage_outputs, "tma stores tiles that live in shared memory"},
     Pass{"hold_operands", hold_operands, "mma_sync has left operands that stay in registers where they fit"},
     Pass{"specialize_roles", specialize_roles, "with producers, each statement is of one role"},
     Pass{"insert_barriers", insert_barriers, "no thread reads what another has not finished"},

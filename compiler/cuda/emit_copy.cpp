@@ -30,7 +30,7 @@ void KernelEmitter::emit(const tile::Copy& copy) {
     if (!name) throw InternalError("a copy from global memory into a strip");
     const Mem& dst = mem(*name);
     out_.line(fmt::format("// {} {} <- {}", dst.name, describe(dst), from->tensor));
-    if (copy.via == tile::Via::tma) return emit_tma(*from, dst);
+    if (copy.via == tile::Via::tma) return emit_tma_load(*from, dst);
     const bool asynchronous = copy.via == tile::Via::cp_async;
     const bool as_it_is = dst.type == program_.find_tensor(from->tensor)->type && size_in_bytes(dst.type) < 4;
     if (dst.space == Space::shared && (asynchronous || as_it_is))
@@ -48,7 +48,10 @@ void KernelEmitter::emit(const tile::Copy& copy) {
     const auto* name = std::get_if<tile::TileName>(&copy.src);
     if (!name) throw InternalError("a copy from a strip to global memory");
     out_.line(fmt::format("// {} <- {} {}", to->tensor, *name, describe(mem(*name))));
-    emit_store(*to, mem(*name));
+    if (copy.via == tile::Via::tma)
+      emit_tma_store(*to, mem(*name));
+    else
+      emit_store(*to, mem(*name));
   } else if (copy.via == tile::Via::ldmatrix) {
     emit_ldmatrix(mem(std::get<tile::TileName>(copy.dst)), mem(std::get<tile::TileName>(copy.src)));
   } else {

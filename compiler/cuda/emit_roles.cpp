@@ -1,6 +1,6 @@
-// Producers and consumers: warpgroups of one block that share the slots of rings and nothing else. Of each slot two
-// barriers (PTX ISA, mbarrier) say that it is full, which the bytes of a copy complete, and that it is free, at which
-// each warp of the consumers arrives. A ring's slot and the phase of its barriers go round together.
+// Producers and consumers: warpgroups of one block that share the slots of rings and nothing else. Of each such slot
+// two barriers (PTX ISA, mbarrier) say that it is full, which the bytes of a copy complete, and that it is free, at
+// which each warp of the consumers arrives. A ring's slot and the phase of its barriers go round together.
 
 #include <fmt/format.h>
 
@@ -8,17 +8,10 @@
 
 #include "compiler/cuda/kernel_emitter.h"
 #include "compiler/support/contains.h"
-#include "compiler/support/diagnostic.h"
 
 namespace astatide::cuda {
 
 using tile::Mem;
-
-namespace {
-
-constexpr int kBoxColumns = 64;  // of 16 bits: as wide as a panel
-
-}  // namespace
 
 std::string KernelEmitter::barrier_text(int first, const std::string& slot) const {
   return slot.empty() ? fmt::format("{} + {}", claimed("barriers"), first)
@@ -29,11 +22,19 @@ std::string KernelEmitter::barrier(const Mem& ring, bool full, const std::string
   return barrier_text(barriers_before(&ring) + (full ? 0 : ring.ring), slot);
 }
 
+std::vector<const Mem*> KernelEmitter::rings_between_roles() const {
+  const std::set<tile::TileName> loaded = tile::tiles_loaded_by_tma(kernel_.body);
+  std::vector<const Mem*> rings;
+  for (const Mem& mem : kernel_.mems)
+    if (loaded.contains(mem.name)) rings.push_back(&mem);
+  return rings;
+}
+
 int KernelEmitter::barriers_before(const Mem* ring) const {
   int count = 0;
-  for (const Mem& mem : kernel_.mems) {
-    if (&mem == ring) break;
-    if (mem.space == Space::shared) count += 2 * mem.ring;
+  for (const Mem* mem : rings_between_roles()) {
+    if (mem == ring) break;
+    count += 2 * mem->ring;
   }
   return count;
 }
@@ -51,8 +52,8 @@ void KernelEmitter::emit_barriers(SourceText& out) const {
     out.close();
   };
   out.open(fmt::format("if ({} == 0)", thread_));
-  for (const Mem& mem : kernel_.mems)
-    if (mem.space == Space::shared) init(mem.ring, barrier(mem, true, slot), barrier(mem, false, slot), mem.name);
+  for (const Mem* ring : rings_between_roles())
+    init(ring->ring, barrier(*ring, true, slot), barrier(*ring, false, slot), ring->name);
   if (kernel_.persistent)
     init(tile::kTileSlots, tile_barrier(true, slot), tile_barrier(false, slot), claimed("next_tiles"));
   out.line("barrier_init_fence();");
@@ -153,10 +154,9 @@ void KernelEmitter::emit(const tile::Role& role) {
   out_.open(producer ? fmt::format("if ({} >= {})", thread_, kernel_.threads()) : "else");
   if (role.registers > 0) out_.line(fmt::format("{}_registers<{}>();", producer ? "give" : "take", role.registers));
   if (producer) out_.open(fmt::format("if ({} == {})", thread_, kernel_.threads()));
-  for (const Mem& mem : kernel_.mems)
-    if (mem.space == Space::shared)
-      out_.line(fmt::format("int {} = 0, {} = {};  // slot, phase", claimed(mem.name + (producer ? "_write" : "_read")),
-                            claimed(mem.name + (producer ? "_write_phase" : "_read_phase")), producer ? 1 : 0));
+  for (const Mem* ring : rings_between_roles())
+    out_.line(fmt::format("int {} = 0, {} = {};  // slot, phase", claimed(ring->name + (producer ? "_write" : "_read")),
+                          claimed(ring->name + (producer ? "_write_phase" : "_read_phase")), producer ? 1 : 0));
   if (!producer) {
     SourceText storage;
     storage.indent = out_.indent;
@@ -169,61 +169,33 @@ void KernelEmitter::emit(const tile::Role& role) {
     emit_producer_tiles(role.body);
   else
     emit_consumer_tiles(role.body);
+  const bool stores =
+      std::any_of(kernel_.mems.begin(), kernel_.mems.end(), [this](const Mem& mem) { return is_stored_by_tma(mem); });
+  // A block's shared memory has to last until TMA has read it.
+  if (!producer && stores) emit_by_storing_thread("tma_wait_until_read()");
   if (producer) out_.close();
   out_.close();
 }
 
 void KernelEmitter::emit(const tile::Reserve& reserve) {
   const Mem& ring = mem(reserve.tile);
-  if (reserve.ahead)
-    for (const std::string& at : box_places(*reserve.ahead, ring))
-      out_.line(fmt::format("tma_prefetch(&{}, {});", claimed(reserve.ahead->tensor + "_map"), at));
+  if (is_stored_by_tma(ring)) return emit_reserve_stored();
+  if (reserve.ahead) emit_tma_prefetch(*reserve.ahead, ring);
   out_.line(fmt::format("barrier_wait({}, {});", barrier(ring, false, claimed(ring.name + "_write")),
                         claimed(ring.name + "_write_phase")));
 }
 
 void KernelEmitter::emit_role_acquire(const Mem& ring) {
+  if (is_stored_by_tma(ring)) return emit_acquire_stored();
   out_.line(fmt::format("barrier_wait({}, {});", barrier(ring, true, claimed(ring.name + "_read")),
                         claimed(ring.name + "_read_phase")));
 }
 
 void KernelEmitter::emit_role_release(const Mem& ring) {
+  if (is_stored_by_tma(ring)) return;  // the reserve in front of its next copy waits for that
   out_.line(fmt::format("if ({} % 32 == 0) barrier_arrive({});", thread_,
                         barrier(ring, false, claimed(ring.name + "_read"))));
   next_slot(ring, false);
-}
-
-// Where the boxes of a tile begin, one for each panel of columns.
-std::vector<std::string> KernelEmitter::box_places(const tile::View& view, const Mem& dst) const {
-  const auto form = tile::tiled_view(view, dst);
-  if (!form) throw InternalError("a tile of " + view.tensor + " has no form that TMA copies");
-  // The map's dimensions are the columns, the rows, then the others, innermost first.
-  std::string others;
-  for (std::size_t dim = view.indices.size(); dim-- > 0;)
-    if (static_cast<int>(dim) != form->row_dim && static_cast<int>(dim) != form->column_dim)
-      others += fmt::format(", static_cast<int>({})", integer_text(view.indices[dim], scope()));
-  std::string row = "0", column = "0";
-  for (const tile::Coordinate& coordinate : view.at) {
-    if (coordinate.axis == dst.dims[0].axis) row = integer_text(coordinate.origin, scope());
-    if (coordinate.axis == dst.dims[1].axis) column = integer_text(coordinate.origin, scope());
-  }
-  std::vector<std::string> places;
-  for (int first = 0; first < tile::panel_columns(dst); first += kBoxColumns) {
-    const std::string at = column == "0" ? std::to_string(first) : fmt::format("{} + {}", column, first);
-    places.push_back(fmt::format("{}, {}{}", at, row, others));
-  }
-  return places;
-}
-
-void KernelEmitter::emit_tma(const tile::View& view, const Mem& dst) {
-  const std::string full = barrier(dst, true, claimed(dst.name + "_write"));
-  const std::vector<std::string> places = box_places(view, dst);
-  const std::size_t elements = static_cast<std::size_t>(dst.dims[0].extent) * kBoxColumns;  // of a box
-  out_.line(fmt::format("barrier_expect({}, {});", full, places.size() * elements * size_in_bytes(dst.type)));
-  for (std::size_t n = 0; n < places.size(); ++n)
-    out_.line(fmt::format("tma_load({} + {}, &{}, {}, {});", base(dst, true), n * elements,
-                          claimed(view.tensor + "_map"), full, places[n]));
-  next_slot(dst, true);
 }
 
 }  // namespace astatide::cuda

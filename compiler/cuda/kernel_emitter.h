@@ -118,8 +118,10 @@ class KernelEmitter {
   void emit_mma_sync(const tile::Mma& mma);
   /// dst, a left operand in registers, becomes src, in shared memory.
   void emit_ldmatrix(const tile::Mem& dst, const tile::Mem& src);
-  /// Address of what a lane reads first of a left operand in shared memory.
-  std::string left_place(const tile::Mem& lhs, const std::string& thread, const std::string& lane);
+  /// dst, 16 bits in panels, becomes src, f32 in an accumulator's registers.
+  void emit_stmatrix(const tile::Mem& dst, const tile::Mem& src);
+  /// Address of what a lane reads first of a left operand in shared memory, or writes first of an accumulator.
+  std::string left_place(const tile::Mem& tile, const std::string& thread, const std::string& lane, bool write);
   /// dst, 16 bits in registers, becomes src, f32 in registers.
   void emit_narrow(const tile::Mem& dst, const tile::Mem& src);
 
@@ -141,8 +143,6 @@ class KernelEmitter {
   /// Where the producer passes on the place of the next tile along an axis.
   std::string place_of_tile(std::size_t axis) const;
   tile::Block outside_roles() const;
-  std::vector<std::string> box_places(const tile::View& view, const tile::Mem& dst) const;
-  void emit_tma(const tile::View& view, const tile::Mem& dst);
   void emit_barriers(SourceText& out) const;
   bool has_roles() const { return kernel_.producers > 0; }
   /// Address of a slot's barrier: full, or free.
@@ -150,12 +150,30 @@ class KernelEmitter {
   /// The same of the slots that pass on the next tile of a persistent kernel.
   std::string tile_barrier(bool full, const std::string& slot) const;
   std::string barrier_text(int first, const std::string& slot) const;
+  /// Tiles in whose slots the producer passes on what it has copied. Others in shared memory are the consumers' own.
+  std::vector<const tile::Mem*> rings_between_roles() const;
   /// Barriers of the rings in front of that one; of all: null.
   int barriers_before(const tile::Mem* ring) const;
   void emit_role_acquire(const tile::Mem& ring);
   void emit_role_release(const tile::Mem& ring);
   void next_slot(const tile::Mem& ring, bool write);
   void next_slot(const std::string& slot, const std::string& phase, int slots);
+
+  // emit_tma.cpp: boxes of a tensor, and the slots from which they are stored
+  /// Where a tile lies in its tensor, in the order of a tensor map.
+  struct TmaPlace {
+    std::string column, row, others;
+  };
+  TmaPlace tma_place(const tile::View& view, const tile::Mem& tile) const;
+  void emit_tma_prefetch(const tile::View& view, const tile::Mem& dst);
+  void emit_tma_load(const tile::View& view, const tile::Mem& dst);
+  void emit_tma_store(const tile::View& view, const tile::Mem& src);
+  /// Whether TMA stores from this tile.
+  bool is_stored_by_tma(const tile::Mem& tile) const;
+  /// A statement of one thread of each consumer, the same one each time: it knows of its own copies alone.
+  void emit_by_storing_thread(const std::string& statement);
+  void emit_reserve_stored();
+  void emit_acquire_stored();
 
   // emit_sync.cpp: rings, barriers and asynchronous copies
   void emit(const tile::Await& await);

@@ -124,7 +124,7 @@ std::vector<DirectiveInfo> make_table() {
        "copy K_tile[0] <- K[0]\nfor j.o: copy K_tile[(j.o + 1) % 2] <- K[j.o + 1]; S = Q * K_tile[j.o % 2]; sync"},
       {"copy",
        Kind::copy,
-       kStagedInput,
+       kRootDefinition | kStagedInput,
        Form::word,
        0,
        0,
@@ -137,7 +137,11 @@ std::vector<DirectiveInfo> make_table() {
        "tensor "
        "map describes the tensor, one thread starts the copy of a whole tile; strides and addresses are multiples of "
        "16 "
-       "bytes.",
+       "bytes. Of an output with a kernel of its own it is how tiles get to global memory. vector: from registers, by "
+       "the "
+       "threads that hold them. tma, for f16 and bf16: by way of a tile in shared memory, from which one thread of "
+       "each "
+       "consumer starts the copy of 64 rows, and the others go on.",
        "K: {stage_at: j.o, store_in: shared, copy: cp_async, ring_buffer: 2}",
        "for j.o:\n  r = load K[64 rows of j]; K_tile = r; sync\n  S = Q * K_tile",
        "start K_tile[0] <- K[0]\nfor j.o:\n  wait for K_tile[j.o % 2]; sync\n  start K_tile[(j.o + 1) % 2] <- K[j.o + "

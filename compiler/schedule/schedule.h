@@ -23,7 +23,8 @@ std::string_view name_of(Space space);
 enum class Family : std::uint8_t { unset, fma, mma_sync, wgmma };
 std::string_view name_of(Family family);
 
-/// How a tile gets from global to shared memory: through registers, or asynchronously.
+/// How a tile gets from global to shared memory, or from registers to global memory: by the threads that hold it, or
+/// asynchronously.
 enum class CopyPath : std::uint8_t { vector, cp_async, tma };
 std::string_view name_of(CopyPath path);
 
@@ -59,7 +60,7 @@ enum class DirectiveKind : std::uint8_t {
   store_in,       // of a definition or a staged input: shared or register (global with compute_root)
   stage_at,       // of an input: the loop at which its tile is copied
   ring_buffer,    // of a staged input: number of slots
-  copy,           // of a staged input: how its tile is copied
+  copy,           // of a staged input or an output: how its tile is copied
   mma,            // of a definition that holds a product: the instructions that compute the products of its kernel
   vectorize,      // of a staged input: elements a load; of a root definition on the CPU: lanes
   unroll,         // of a definition: {axis: factor}

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -268,6 +269,7 @@ struct Mma {
   int unroll = 0;  // of the contracted axis; 0: the emitter's choice
 };
 
+/// By tma into a view: the copy has been made when the kernel has ended.
 struct Copy {
   CopyOperand dst, src;
   Via via = Via::unset;
@@ -306,8 +308,9 @@ struct Advance {
 };
 
 /// A slot of a ring: reserve waits for a free one, which the copy after it fills; acquire waits until the oldest is
-/// full, release frees it. A tile is read in its oldest slot that is acquired. Where no reserve names a tile, as with
-/// one role that fills and reads, each copy into it takes the next slot.
+/// full, release frees it: at once, or, where a copy by tma reads it, when that has. A tile is read in its oldest slot
+/// that is acquired. Where no reserve names a tile, as with one role that fills and reads, each copy into it takes the
+/// next slot.
 struct Reserve {
   TileName tile;
   /// What will be copied, where the wait is long: asked for in front of it, from memory into the L2 cache.
@@ -435,10 +438,11 @@ Dim contraction_of(const Program& program, const Kernel& kernel, const Mma& mma)
 struct Parameter {
   enum class Kind : std::uint8_t { pointer, stride, extent, scalar, tensor_map, counter };
   Kind kind = Kind::pointer;
-  std::string name;  // of the tensor, extent or scalar
-  int dim = 0;       // of a stride; of a tensor map, the dimension that the rows of its tiles run along
-  int inner = 0;     // of a tensor map: the dimension along a row
-  int rows = 0;      // of a tensor map: of a tile
+  std::string name;     // of the tensor, extent or scalar
+  int dim = 0;          // of a stride; of a tensor map, the dimension that the rows of its tiles run along
+  int inner = 0;        // of a tensor map: the dimension along a row
+  int rows = 0;         // of a tensor map: of what one copy moves
+  bool stored = false;  // of a tensor map: TMA writes the tensor
 };
 
 /// How tiles of a tensor are copied by TMA: their rows run along one dimension of the tensor, one by one, their columns
@@ -448,6 +452,12 @@ struct TiledView {
 };
 /// Nothing where a view has no such form.
 std::optional<TiledView> tiled_view(const View& view, const Mem& tile);
+/// Rows of a tile that one copy to global memory takes: those that a warpgroup holds together.
+inline constexpr int kStoredRows = 64;
+/// A view that a statement stores a tile to by TMA, or null.
+const View* view_stored_by_tma(const Stmt& stmt);
+/// Tiles that TMA loads: with roles, in slots that the producer passes on to the consumers.
+std::set<TileName> tiles_loaded_by_tma(const Block& block);
 std::vector<Parameter> parameters_of(const Program& program, const Kernel& kernel);
 
 /// The program as text, in the grammar above.

@@ -344,7 +344,9 @@ void KernelBuilder::add_output(Block& block, const RowValue& value) {
     tile = declare(value.name + "_tile", axes);
     block.push_back({map(tile, value.value, value.where_predicates, 0)});
   }
-  block.push_back({Copy{view(value.name, value.indices), tile, Via::store, {}, 0}});
+  const Placement* placement = lowering.schedule.find(value.name);
+  const bool by_tma = placement && placement->copy() == CopyPath::tma && lowering.is_cuda();
+  block.push_back({Copy{view(value.name, value.indices), tile, by_tma ? Via::tma : Via::store, {}, 0}});
 }
 
 Block KernelBuilder::inside_loops(Block block, const std::vector<const NestLoop*>& loops) const {

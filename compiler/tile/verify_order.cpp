@@ -164,7 +164,7 @@ void verify_within_warp(const Verified& v, const Block& block, bool in_warp) {
                             std::holds_alternative<Reserve>(stmt.node) || std::holds_alternative<Acquire>(stmt.node) ||
                             std::holds_alternative<Release>(stmt.node);
     const auto* mma = std::get_if<Mma>(&stmt.node);
-    if (in_warp && (block_wide || (mma && mma->by == Family::wgmma)))
+    if (in_warp && (block_wide || (mma && mma->by == Family::wgmma) || view_stored_by_tma(stmt)))
       v.fail(stmt, "stands under a condition of a warp, but takes more than one");
     const auto* branch = std::get_if<If>(&stmt.node);
     if (const Block* body = nested_block(stmt))

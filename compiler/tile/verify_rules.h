@@ -83,6 +83,8 @@ void verify_no_advance(const Verified& v);
 void verify_overlapped(const Verified& v);
 /// stage_tiles: no stage is left.
 void verify_staged(const Verified& v);
+/// stage_outputs: tma stores slots of tiles in shared memory, which are free once it has read them.
+void verify_stored(const Verified& v);
 /// infer_layouts, where a block has threads: each product reads tiles and has a family, each tile has a layout of its
 /// space, and register tiles of one statement lie in the same threads.
 void verify_layouts(const Verified& v);

@@ -78,6 +78,9 @@ TEST_CASE("consumers wait for the delayed product between two halves of the weig
 TEST_CASE("blocks that stay take long tiles first, and delay what an optimistic reference moves") {
   require_goldens("causal_gqa_flash3_persistent", "causal_gqa");
 }
+TEST_CASE("consumers round their output to a slot in shared memory, which TMA stores") {
+  require_goldens("causal_gqa_flash3_tma_store", "causal_gqa");
+}
 TEST_CASE("the next tile's scores run ahead, the last product one tile behind") {
   require_goldens("causal_gqa_overlap", "causal_gqa");
 }

@@ -134,6 +134,9 @@ TEST_CASE("the instructions that a schedule asks for stand in the code") {
       {"sm90/flash3.yaml",
        {"wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16", "cp.async.bulk.tensor", "mbarrier.try_wait",
         "setmaxnreg.dec", "setmaxnreg.inc", "ex2.approx", "st.global.v4", "atom.global.add"}},
+      {"sm90/flash3_tma_store.yaml",
+       {"cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group", "cp.async.bulk.commit_group",
+        "cp.async.bulk.wait_group.read", "stmatrix.sync.aligned.m8n8.x4.shared.b16", "fence.proxy.async.shared::cta"}},
       {"simt/flash2.yaml", {"fma.rn.f32", "ld.shared.v4.f32", "ex2.approx"}}};
   for (const EmbeddedFile* schedule : gpu_schedules()) {
     const auto found = wanted.find(schedule->name);

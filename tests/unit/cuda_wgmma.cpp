@@ -78,4 +78,39 @@ TEST_CASE("rows are scaled by plain products or, where one saw no key, by those 
   CHECK(at(text, "absorb(O_acc[r * 32 + c], row_3[r])", plain) > at(text, "else {", plain));
 }
 
+TEST_CASE("each consumer stores its own rows by TMA, behind its own threads and its own last copy") {
+  const std::string text = kernel_of("causal_gqa", "sm90/flash3_tma_store");
+  const std::size_t consumers = at(text, "take_registers<232>");
+  CHECK(holds(text, "const __grid_constant__ TensorMap O_map"));
+  CHECK_FALSE(holds(text, "O_stride"));
+  // The producer knows nothing of it, and the slot has no barriers.
+  CHECK_FALSE(holds(text.substr(0, consumers), "tma_store"));
+  CHECK_FALSE(holds(text, "O_s is full"));
+  const std::string free = "if (thread % 128 == 0) tma_wait_until_read();", meet = "warpgroup_sync(warpgroup);";
+  std::size_t next = at(text, free, consumers);
+  next = at(text, meet, next);
+  next = at(text, "stmatrix4((O_s_at ^ n % 4 * 32) + n / 4 * 16384 + m_2 * 8 * 2048, pack2<bf16>(", next);
+  next = at(text, "fence_async_proxy();", next);
+  next = at(text, meet, next);
+  next = at(text, "if (thread % 128 == 0) {", next);
+  for (const char* panel : {"O_s + 0 + warpgroup * 4096, 0,", "O_s + 8192 + warpgroup * 4096, 64,"})
+    next = at(text, std::string("tma_store(&O_map, ") + panel + " i_o * 128 + 0 + warpgroup * 64, ", next);
+  next = at(text, "tma_store_commit();", next);
+  // The block ends when all has been read, and in no iteration before.
+  next = at(text, "}\n    " + free, next);
+  CHECK_FALSE(holds(text.substr(next + free.size()), free));
+}
+
+TEST_CASE("a tile of two blocks of rows a consumer, and of columns that fill no panel, is stored block by block") {
+  const std::string schedule = with(shipped_schedule("sm90/flash3_tma_store"), "{i: 128, j: 128}", "{i: 256, j: 64}");
+  const CompileOptions options{*find_target("sm_90a"), {{"D", 64}, {"Dv", 24}}, ScalarType::f16};
+  const std::string text =
+      cuda::emit(compile(example_algorithm("causal_gqa"), parse_schedule(schedule, "s.yaml"), options)).text;
+  CHECK(holds(text, "tma_store(&O_map, O_s + 0 + warpgroup * 4096, 0, i_o * 256 + 0 + warpgroup * 64, "));
+  CHECK(holds(text, "tma_store(&O_map, O_s + 8192 + warpgroup * 4096, 0, i_o * 256 + 128 + warpgroup * 64, "));
+  // Three matrices of 8 columns: the fourth of the second step lies beyond them.
+  CHECK(holds(text, "for (int n = 0; n < 1; ++n) {"));
+  CHECK(holds(text, ", 0u, 0u);"));
+}
+
 }  // namespace astatide::testing
