@@ -51,6 +51,9 @@ PlacementBuilder& PlacementBuilder::align_storage(AxisNumbers multiples) {
 PlacementBuilder& PlacementBuilder::overlap(int cover_part, int cover_whole) {
   return set(DirectiveKind::overlap, Fraction{cover_part, cover_whole});
 }
+PlacementBuilder& PlacementBuilder::exp2(int polynomial_part, int polynomial_whole) {
+  return set(DirectiveKind::exp2, Fraction{polynomial_part, polynomial_whole});
+}
 
 ScheduleBuilder& ScheduleBuilder::name(std::string name) {
   schedule_.name = std::move(name);

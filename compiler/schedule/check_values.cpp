@@ -113,7 +113,7 @@ bool form_matches(const DirectiveValue& value, ValueForm form) {
       return std::holds_alternative<std::vector<std::string>>(value);
     case ValueForm::axis_numbers:
       return std::holds_alternative<AxisNumbers>(value);
-    case ValueForm::cover:
+    case ValueForm::part:
       return std::holds_alternative<Fraction>(value);
     default:
       return false;
@@ -199,15 +199,15 @@ void check_directive_value(const Directive& directive, const std::string& owner,
                       near.empty() ? std::vector<std::string>{} : std::vector{"did you mean " + near + "?"});
       break;
     }
-    case ValueForm::cover: {
-      const auto& cover = std::get<Fraction>(directive.value);
-      const std::string said = "cover " + to_string(cover);
-      if (cover.whole < info.least || cover.whole > info.most) {
-        const std::string step = "1/" + std::to_string(cover.whole);
+    case ValueForm::part: {
+      const auto& part = std::get<Fraction>(directive.value);
+      const std::string said = std::string(info.words[0]) + " " + to_string(part);
+      if (part.whole < info.least || part.whole > info.most) {
+        const std::string step = "1/" + std::to_string(part.whole);
         subject.error(said + " counts in parts of " + step + ", allowed are 1/" + std::to_string(info.least) +
                       " to 1/" + std::to_string(info.most));
-      } else if (cover.part < 0 || cover.part > cover.whole) {
-        subject.error(said + (cover.part < 0 ? " is less than nothing" : " is more than a whole"));
+      } else if (part.part < 0 || part.part > part.whole) {
+        subject.error(said + (part.part < 0 ? " is less than nothing" : " is more than a whole"));
       }
       break;
     }

@@ -178,7 +178,13 @@ std::vector<DirectiveInfo> make_table() {
        "Pads the extent of an axis of a tile in shared memory to a multiple, to move rows to other banks.",
        "K: {stage_at: j.o, store_in: shared, align_storage: {d: 68}}", "K_tile: f32[j 64, d 64]",
        "K_tile: f32[j 64, d 64 of 68]"},
-      {"overlap", Kind::overlap, kInnerDefinition, Form::cover, 1, 64, false,
+      {"overlap",
+       Kind::overlap,
+       kInnerDefinition,
+       Form::part,
+       1,
+       64,
+       false,
        "Runs the last product of a tile one iteration later, behind this definition's product of the next tile, so "
        "that "
        "tensor cores work while the other units compute what lies between. cover is the part of the columns of the "
@@ -190,7 +196,25 @@ std::vector<DirectiveInfo> make_table() {
        "S: {compute_at: j.o, overlap: {cover: 1/2}}",
        "for j.o:\n  S = Q * K[j.o]\n  P = softmax step of S\n  O += P * V[j.o]",
        "S = Q * K[0]; P = softmax step of S\nfor j.o from 1:\n  start S = Q * K[j.o]\n  start O += P * V[j.o - 1]\n"
-       "  wait for S; first half of the columns of P\n  wait for O; second half of the columns of P\nO += P * V[last]"},
+       "  wait for S; first half of the columns of P\n  wait for O; second half of the columns of P\nO += P * V[last]",
+       {"cover", "columns"}},
+      {"exp2",
+       Kind::exp2,
+       kInnerDefinition,
+       Form::part,
+       1,
+       64,
+       false,
+       "On GPUs, the part of the definition's exponentials that multiply-adds compute, by a polynomial, and not the "
+       "special-function unit, which has an eighth of their rate and computes the others meanwhile. Results are as "
+       "exact. Which is which goes by the place in a thread's registers, evenly spread. A CPU that runs the schedule "
+       "of "
+       "a GPU computes all alike.",
+       "P: {compute_at: j.o, exp2: {polynomial: 1/4}}",
+       "P[0..4] = exp2(x[0..4])     # special-function unit",
+       "P[1..4] = exp2(x[1..4])     # special-function unit\n"
+       "P[0] = 2^floor(x[0]) * polynomial(x[0] - floor(x[0]))     # multiply-adds",
+       {"polynomial", "exponentials"}},
   };
 }
 
@@ -260,8 +284,8 @@ std::string describe_form(ValueForm form) {
       return "a map of roles to warpgroups, such as {producer: 1, consumer: 2}";
     case ValueForm::extent_numbers:
       return "a map of extents to integers, such as {Sk: 1024}";
-    case ValueForm::cover:
-      return "a part of the columns, such as {cover: 1/2}";
+    case ValueForm::part:
+      return "a part, such as 1/2";
   }
   throw InternalError("value form without words");
 }
@@ -271,6 +295,8 @@ std::string describe_value(const DirectiveInfo& info) {
   std::string out;
   for (std::size_t n = 0; n < info.words.size(); ++n) {
     if (n > 0) out += n + 1 == info.words.size() ? " or " : ", ";
+  if (info.form == ValueForm::part)
+    return "a part of the " + std::string(info.words[1]) + ", such as {" + std::string(info.words[0]) + ": 1/2}";
     out += info.words[n];
   }
   return out;

@@ -195,8 +195,8 @@ class Parser {
       case ValueForm::axis_numbers:
         if (auto numbers = axis_numbers(value, key, describe_form(info.form))) return std::move(*numbers);
         return std::nullopt;
-      case ValueForm::cover:
-        return parse_cover(value, info);
+      case ValueForm::part:
+        return parse_part(value, info);
       default:
         throw InternalError("a directive with the value of a top-level key");
     }
@@ -228,20 +228,20 @@ class Parser {
   }
 
   /// {cover: 1/2}
-  std::optional<DirectiveValue> parse_cover(const YamlNode& value, const DirectiveInfo& info) {
+  std::optional<DirectiveValue> parse_part(const YamlNode& value, const DirectiveInfo& info) {
     if (value.kind != YamlNode::Kind::map || value.items.empty()) {
-      wrong_type(value, std::string(info.key), describe_form(info.form));
+      wrong_type(value, std::string(info.key), describe_value(info));
       return std::nullopt;
     }
     std::optional<DirectiveValue> out;
     for_each_entry(value, [&](const std::string& key, const YamlNode& at, const YamlNode& part) {
-      if (key != "cover") {
+      if (key != wanted) {
         errors_.error(at.where, "unknown key '" + quoted(key) + "' of " + std::string(info.key),
-                      suggestion(key, {"cover"}));
+                      suggestion(key, {wanted}));
       } else if (const auto number = fraction(part)) {
         out = *number;
       } else {
-        wrong_type(part, key, "a part of the columns, such as 1/2");
+        wrong_type(part, key, "a part of the " + std::string(info.words[1]) + ", such as 1/2");
       }
     });
     return out;
@@ -258,6 +258,7 @@ class Parser {
     whole.value = value.value.substr(bar + 1);
     const auto above = integer(part), below = integer(whole);
     if (!above || !below) return std::nullopt;
+    const std::string wanted(info.words[0]);
     return Fraction{*above, *below};
   }
 

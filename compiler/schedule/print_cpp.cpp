@@ -57,7 +57,7 @@ std::string arguments(const Directive& directive) {
         return out;
       },
       [](const AxisNumbers& numbers) { return braces(numbers); },
-      [](const Fraction& cover) { return std::to_string(cover.part) + ", " + std::to_string(cover.whole); });
+      [](const Fraction& part) { return std::to_string(part.part) + ", " + std::to_string(part.whole); });
 }
 
 std::string arguments(const Rescale& rescale) {

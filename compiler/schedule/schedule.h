@@ -67,6 +67,7 @@ enum class DirectiveKind : std::uint8_t {
                   // storage
   persistent,     // of a root definition: blocks stay and take one tile after the other
   overlap,        // of a definition that holds a product: the next tile's product runs behind this tile's last one
+  exp2,           // of a definition that holds exponentials: the part that multiply-adds compute
 };
 
 struct Directive {
@@ -104,6 +105,8 @@ struct Placement {
   std::optional<int> align_storage_of(const std::string& axis) const;
   /// The part of the weights' columns that stands before the wait for the delayed product.
   std::optional<Fraction> overlap() const;
+  /// The part of the exponentials that a polynomial computes.
+  std::optional<Fraction> exp2() const;
 };
 
 enum class RewriteMode : std::uint8_t { none, online };
@@ -185,6 +188,7 @@ class PlacementBuilder {
   PlacementBuilder& overlap(int cover_part, int cover_whole);
   const Placement& placement() const { return placement_; }
 
+  PlacementBuilder& exp2(int polynomial_part, int polynomial_whole);
  private:
   PlacementBuilder& set(DirectiveKind kind, DirectiveValue value);
   Placement placement_;

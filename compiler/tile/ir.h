@@ -33,7 +33,7 @@
 //            | "let" VAR "=" int
 //            | instr
 //   instr    = "fill" T "=" scalar
-//            | "map" T ["cols" a..b] "=" expr ["where" expr and ..] ["absent" scalar] ["at" coord,*]
+//            | "map" T ["cols" a..b] "=" expr ["polynomial" N "/" N] ["where" expr and ..] ["absent" scalar] ["at" coord,*]
 //            | "row_reduce" T ("=" | "op=") OP T' ["cols" a..b]
 //            | "all_reduce" T OP                                   share of a lane -> whole
 //            | "vote" FLAG "= any" expr
@@ -239,6 +239,9 @@ struct Map {
   std::optional<double> absent;
   std::vector<Coordinate> at;
 };
+  /// Of the elements that a thread holds: the part whose powers of two are computed by multiply-adds instead of the
+  /// special-function unit. The value is the same up to rounding.
+  std::optional<Fraction> polynomial{};
 
 /// dst = op over the axes of src that dst has not; with `accumulate`, dst = op(dst, that). Leaves dst partial until
 /// all_reduce.

@@ -69,6 +69,7 @@ std::string print_token(const std::string& token) { return token.empty() ? "" : 
 
 std::string print_map(const Map& s) {
   std::string out = "map " + s.dst + print_columns(s.columns) + " = " + print_element(s.value);
+  if (s.polynomial) out += " polynomial " + to_string(*s.polynomial);
   if (!s.where_predicates.empty()) {
     out += " where ";
     out += join(s.where_predicates, " and ", [&](const Expr& e) {

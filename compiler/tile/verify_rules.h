@@ -45,7 +45,8 @@ void verify_tensor_order(const std::vector<Verified>& kernels);
 void verify_tiles(const Verified& v);
 /// A product sums over one axis; all extents agree.
 void verify_products(const Verified& v);
-/// Operands of a map, a vote or a move have no axis that the result lacks; predicates come with an absent value.
+/// Operands of a map, a vote or a move have no axis that the result lacks; predicates come with an absent value; what
+/// is to be a polynomial holds an exponential.
 void verify_element_shapes(const Verified& v);
 /// A reduction's result has some of its source's axes.
 void verify_reductions(const Verified& v);

@@ -140,6 +140,11 @@ class RandomSchedule {
     }
   }
 
+      case DirectiveKind::exp2: {
+        const auto whole = static_cast<int>(between(info.least, info.most));
+        out.exp2(static_cast<int>(between(1, whole)), whole);
+        break;
+      }
   std::mt19937_64 random_;
 };
 
@@ -331,6 +336,10 @@ class CppReader {
   }
 
   std::string text_;
+    } else if (call == "exp2") {
+      const auto part = static_cast<int>(integer());
+      expect(",");
+      out.exp2(part, static_cast<int>(integer()));
   std::size_t at_ = 0;
 };
 

@@ -107,8 +107,8 @@ nlohmann::json to_json(const Schedule& schedule) {
       nlohmann::json& value = directives[std::string(directive_info(directive.kind).key)];
       if (const auto* entries = std::get_if<AxisNumbers>(&directive.value)) {
         value = numbers(*entries);
-      } else if (const auto* cover = std::get_if<Fraction>(&directive.value)) {
-        value["cover"] = to_string(*cover);
+      } else if (const auto* part = std::get_if<Fraction>(&directive.value)) {
+        value[std::string(directive_info(directive.kind).words[0])] = to_string(*part);
       } else {
         std::visit(
             [&](const auto& plain) {
@@ -156,7 +156,7 @@ TEST_CASE("every kind of directive has one row in the table, and every key anoth
     CHECK(((info.sites & kTopLevel) != 0) == !info.kind.has_value());
     if (info.kind) CHECK(&directive_info(*info.kind) == &info);
   }
-  const auto last = DirectiveKind::overlap;
+  const auto last = DirectiveKind::exp2;
   for (int kind = 0; kind <= static_cast<int>(last); ++kind)
     CHECK_NOTHROW(directive_info(static_cast<DirectiveKind>(kind)));
 }
