@@ -146,6 +146,8 @@ class KernelEmitter {
   std::string place_of_tile(std::size_t axis) const;
   tile::Block outside_roles() const;
   void emit_tma(const tile::View& view, const tile::Mem& dst);
+  void emit(const tile::Turn& turn);
+  void emit_turn(int warpgroup, const char* what, const char* why);
   void emit_barriers(SourceText& out) const;
   bool has_roles() const { return kernel_.producers > 0; }
   /// Address of a slot's barrier: full, or free.

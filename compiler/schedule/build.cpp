@@ -75,8 +75,9 @@ ScheduleBuilder& ScheduleBuilder::bound(const std::string& extent, std::int64_t 
   return *this;
 }
 
-ScheduleBuilder& ScheduleBuilder::warps(int producer, int consumer) {
+ScheduleBuilder& ScheduleBuilder::warps(int producer, int consumer, bool alternate) {
   schedule_.warps = {{"producer", producer}, {"consumer", consumer}};
+  schedule_.alternate = alternate;
   return *this;
 }
 

@@ -95,6 +95,9 @@ void check_warps(const Schedule& schedule, const Subject& subject) {
   if (schedule.warpgroups_of("producer") != 1) subject.error("one producer is needed", {"producer: 1"});
   if (schedule.warpgroups_of("consumer") == 0) subject.error("no consumer is named", {"consumer: 2"});
   if (schedule.warps.size() > 2) subject.error("a role is given twice");
+  if (schedule.alternate && schedule.warpgroups_of("consumer") == 1)
+    subject.error("alternate: 1 consumer has no other to take turns with, at least 2 are needed",
+                  {"consumer: 2", "leave alternate out"});
 }
 
 bool form_matches(const DirectiveValue& value, ValueForm form) {
@@ -240,7 +243,7 @@ void check_schedule_values(const Schedule& schedule, Diagnostics& errors) {
   if (!schedule.bound.empty() || schedule.places.count("bound") > 0) check_axis_numbers(schedule.bound, bounds);
 
   const Subject warps{*find_directive("warps"), "", place("warps"), errors};
-  if (!schedule.warps.empty() || schedule.places.count("warps") > 0) check_warps(schedule, warps);
+  if (!schedule.warps.empty() || schedule.alternate || schedule.places.count("warps") > 0) check_warps(schedule, warps);
 
   if (schedule.placements.size() > kMostNames)
     errors.error(schedule.where, std::to_string(schedule.placements.size()) + " names, at most " +

@@ -39,10 +39,14 @@ std::vector<DirectiveInfo> make_table() {
        "tiles into "
        "the slots of rings, and 1 to 4 consumers, which compute and share the rows of a tile. Registers go from the "
        "producer "
-       "to the consumers. Takes the place of threads; every staged input has copy: tma.",
-       "warps: {producer: 1, consumer: 2}", "for j.o: copy K_tile; sync; S = Q * K_tile; sync",
+       "to the consumers. Takes the place of threads; every staged input has copy: tma. With alternate: true two or "
+       "more "
+       "consumers take turns at the tensor cores: each issues the products of its turn, passes it on, and computes "
+       "what "
+       "lies between products while the others issue theirs.",
+       "warps: {producer: 1, consumer: 2, alternate: true}", "for j.o: copy K_tile; sync; S = Q * K_tile; sync",
        "producer: for j.o: wait for a free slot of K_tile; copy K_tile\n"
-       "consumer: for j.o: wait for a full slot of K_tile; S = Q * K_tile; free the slot"},
+       "consumer: for j.o: wait for a full slot of K_tile; take the turn; S = Q * K_tile; pass it; free the slot"},
       {"tile", Kind::tile, kRootDefinition, Form::axis_numbers, 1, 1024, false,
        "Splits the loop over an axis into a loop over tiles, named i.o, and the tile. Axes not named are whole in the "
        "tile. "
@@ -291,12 +295,12 @@ std::string describe_form(ValueForm form) {
 }
 
 std::string describe_value(const DirectiveInfo& info) {
+  if (info.form == ValueForm::part)
+    return "a part of the " + std::string(info.words[1]) + ", such as {" + std::string(info.words[0]) + ": 1/2}";
   if (info.form != ValueForm::word) return describe_form(info.form);
   std::string out;
   for (std::size_t n = 0; n < info.words.size(); ++n) {
     if (n > 0) out += n + 1 == info.words.size() ? " or " : ", ";
-  if (info.form == ValueForm::part)
-    return "a part of the " + std::string(info.words[1]) + ", such as {" + std::string(info.words[0]) + ": 1/2}";
     out += info.words[n];
   }
   return out;

@@ -61,7 +61,11 @@ std::string print_schedule(const Schedule& schedule) {
                                                     : "none") +
          "\n";
   if (!schedule.bound.empty()) out += "bound: " + flow(schedule.bound) + "\n";
-  if (!schedule.warps.empty()) out += "warps: " + flow(schedule.warps) + "\n";
+  if (!schedule.warps.empty()) {
+    std::string warps = flow(schedule.warps);
+    if (schedule.alternate) warps.insert(warps.size() - 1, ", alternate: true");
+    out += "warps: " + warps + "\n";
+  }
   for (const Placement& placement : schedule.placements) {
     std::string directives;
     for (const Directive& directive : placement.directives)

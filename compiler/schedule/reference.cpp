@@ -133,10 +133,12 @@ JsonEntries value_schema(const DirectiveInfo& info) {
               {"additionalProperties", numbers_by_name(info)}};
     case ValueForm::role_numbers: {
       const std::string producer = json_object({{"enum", json_array({"1"})}});
+      const std::string alternate = json_object({{"enum", json_array({"true"})}});
       return {{"type", json_string("object")},
               {"additionalProperties", "false"},
               {"required", json_array({json_string("producer"), json_string("consumer")})},
-              {"properties", json_object({{"producer", producer}, {"consumer", numbers_by_name(info)}})}};
+              {"properties",
+               json_object({{"producer", producer}, {"consumer", numbers_by_name(info)}, {"alternate", alternate}})}};
     }
     case ValueForm::space:
       return {{"enum", json_array({json_string("global"), json_string("shared"), json_string("register")})}};

@@ -134,6 +134,8 @@ struct Schedule {
   std::vector<std::pair<std::string, std::int64_t>> bound;
   /// {producer: 1, consumer: 2}: a warpgroup that copies, and those that compute. Empty: all threads do both.
   AxisNumbers warps;
+  /// Of warps: consumers take turns at the tensor cores.
+  bool alternate = false;
   std::vector<Placement> placements;       // in the order written
   std::map<std::string, Location> places;  // of top-level keys
   Location where;
@@ -186,9 +188,9 @@ class PlacementBuilder {
   PlacementBuilder& unroll(AxisNumbers factors);
   PlacementBuilder& align_storage(AxisNumbers multiples);
   PlacementBuilder& overlap(int cover_part, int cover_whole);
+  PlacementBuilder& exp2(int polynomial_part, int polynomial_whole);
   const Placement& placement() const { return placement_; }
 
-  PlacementBuilder& exp2(int polynomial_part, int polynomial_whole);
  private:
   PlacementBuilder& set(DirectiveKind kind, DirectiveValue value);
   Placement placement_;
@@ -205,7 +207,7 @@ class ScheduleBuilder {
   ScheduleBuilder& rescale(RescaleMode mode, std::optional<int> grow = std::nullopt,
                            std::optional<int> over = std::nullopt);
   ScheduleBuilder& bound(const std::string& extent, std::int64_t value);
-  ScheduleBuilder& warps(int producer, int consumer);
+  ScheduleBuilder& warps(int producer, int consumer, bool alternate = false);
   ScheduleBuilder& place(const PlacementBuilder& placement);
   Schedule build() const { return schedule_; }
 

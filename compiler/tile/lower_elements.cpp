@@ -91,6 +91,7 @@ KernelBuilder::KernelBuilder(Lowering& lowering_, const Placement& placement, st
       kernel.thread_columns = threads->second;
     }
     kernel.producers = lowering.schedule.warpgroups_of("producer");
+    kernel.alternate = lowering.schedule.alternate;
     kernel.persistent = placement.persistent();
   }
   kernel.vector_lanes = placement.vectorize().value_or(0);
@@ -245,8 +246,8 @@ void KernelBuilder::add_element(Block& block, const TiledElement& element, bool 
   if (element.product) values.insert_or_assign(element.product_name, variable(result));
   Map value = map(tile, element.value, element.where_predicates, element.absent, true);
   values = before;
-  const bool is_copy = value.value == variable(tile) && !value.absent;
   set_polynomial(value, element.placement);
+  const bool is_copy = value.value == variable(tile) && !value.absent;
   if (!is_copy) block.push_back({std::move(value)});
   for (const std::string& name : element.names) values.insert_or_assign(name, variable(tile));
 }
@@ -303,7 +304,6 @@ TileName KernelBuilder::as_operand(Block& block, const TileName& tile, const std
   return copy;
 }
 
-void KernelBuilder::set_alignment(const TileName& tile, const Placement& placement) {
 void KernelBuilder::set_polynomial(Map& map, const Placement* placement) const {
   const Directive* directive = placement ? placement->find(DirectiveKind::exp2) : nullptr;
   if (!directive || !lowering.is_cuda()) return;
@@ -315,6 +315,7 @@ void KernelBuilder::set_polynomial(Map& map, const Placement* placement) const {
   map.polynomial = placement->exp2();
 }
 
+void KernelBuilder::set_alignment(const TileName& tile, const Placement& placement) {
   Mem& mem = *kernel.find(tile);
   if (mem.space != Space::shared) return;
   mem.align.clear();

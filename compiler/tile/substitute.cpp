@@ -82,7 +82,7 @@ void replace(Stmt& stmt, Values& values) {
         for (Advance::Move& move : s.moving) replace(move.by, values);
         if (s.slack) replace(s.slack->growth, values);
       },
-      [](Reserve&) {}, [](Acquire&) {}, [](Release&) {}, [](Sync&) {});
+      [](Reserve&) {}, [](Acquire&) {}, [](Release&) {}, [](Sync&) {}, [](Turn&) {});
 }
 
 void replace(Block& block, Values values) {

@@ -165,7 +165,8 @@ class References {
           operand(s.src);
         },
         [](const Await&) {}, [&](const Advance& s) { advance(s); }, [&](const Reserve& s) { tile(s.tile); },
-        [&](const Acquire& s) { tile(s.tile); }, [&](const Release& s) { tile(s.tile); }, [](const Sync&) {});
+        [&](const Acquire& s) { tile(s.tile); }, [&](const Release& s) { tile(s.tile); }, [](const Sync&) {},
+        [](const Turn&) {});
   }
 
  private:

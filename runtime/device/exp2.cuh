@@ -5,7 +5,7 @@
 // 2^x = 2^n * 2^f, n = floor(x). Beside 1.5 * 2^23 a float counts in ones, so that a sum rounded down holds n in its
 // low bits, which moved up are the exponent. The polynomial is the best of its degree for the relative error on [0, 1]
 // whose first coefficient is 1; its coefficients were rounded one after the other. In f32 it is within 1.41e-7 of 2^f,
-// relative, which is what ex2.approx keeps (2 ulp). Below -126 the result is 0 and from 128 on infinity, as that of
+// relative, no more than ex2.approx is off (2 ulp). Below -126 the result is 0 and from 128 on infinity, as that of
 // ex2.approx.ftz.
 __device__ __forceinline__ float polynomial_exp2(float x) {
   constexpr float kOnes = 12582912.0f;
