@@ -21,6 +21,7 @@
 #include "compiler/passes/split_masked_loops.h"
 #include "compiler/passes/stage_outputs.h"
 #include "compiler/passes/stage_tiles.h"
+#include "compiler/passes/take_turns.h"
 #include "compiler/rewrite/recurrence.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/tile/lower.h"
@@ -48,6 +49,7 @@ constexpr std::array kPasses{
     Pass{"stage_outputs", stage_outputs, "tma stores tiles that live in shared memory"},
     Pass{"hold_operands", hold_operands, "mma_sync has left operands that stay in registers where they fit"},
     Pass{"specialize_roles", specialize_roles, "with producers, each statement is of one role"},
+    Pass{"take_turns", take_turns, "consumers that take turns start products in them alone"},
     Pass{"insert_barriers", insert_barriers, "no thread reads what another has not finished"},
     Pass{"close_shares", close_shares, "no share of a lane is read as a whole"},
     Pass{"join_loops", join_loops, "on FMA units the loops over an axis are one again"},

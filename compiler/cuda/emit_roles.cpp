@@ -149,6 +149,21 @@ void KernelEmitter::next_slot(const Mem& ring, bool write) {
   next_slot(slot, phase, ring.ring);
 }
 
+// Turns go round by named barriers (PTX ISA, bar), one a warpgroup, at which it waits for the one before it. Each
+// warpgroup takes and passes equally many, whatever its warps vote for: turns stand under conditions of the block
+// alone. In front of all, the last passes to the first; behind all, the first takes what the last has passed, so that
+// every barrier ends as it began.
+
+void KernelEmitter::emit(const tile::Turn& turn) {
+  out_.line(fmt::format("{}_turn<{}>({});", turn.what == tile::Turn::Do::take ? "take" : "pass",
+                        kernel_.threads() / 128, claimed("warpgroup")));
+}
+
+void KernelEmitter::emit_turn(int warpgroup, const char* what, const char* why) {
+  out_.line(fmt::format("if ({0} == {1}) {2}_turn<{3}>({0});  // {4}", claimed("warpgroup"), warpgroup, what,
+                        kernel_.threads() / 128, why));
+}
+
 void KernelEmitter::emit(const tile::Role& role) {
   const bool producer = role.name == "producer";
   out_.open(producer ? fmt::format("if ({} >= {})", thread_, kernel_.threads()) : "else");
@@ -163,6 +178,8 @@ void KernelEmitter::emit(const tile::Role& role) {
     emit_registers(storage);
     out_.append(storage);
   }
+  const bool turns = tile::has_turns(role.body);
+  if (turns) emit_turn(role.count - 1, "pass", "the first begins");
   if (!kernel_.persistent)
     emit_block(role.body);
   else if (producer)
@@ -173,6 +190,7 @@ void KernelEmitter::emit(const tile::Role& role) {
       std::any_of(kernel_.mems.begin(), kernel_.mems.end(), [this](const Mem& mem) { return is_stored_by_tma(mem); });
   // A block's shared memory has to last until TMA has read it.
   if (!producer && stores) emit_by_storing_thread("tma_wait_until_read()");
+  if (turns) emit_turn(0, "take", "the last pass is waited for, too");
   if (producer) out_.close();
   out_.close();
 }

@@ -85,6 +85,10 @@ class KernelEmitter {
   // emit_map.cpp
   void emit(const tile::Fill& fill);
   void emit(const tile::Map& map);
+  /// Condition that multiply-adds compute the exponentials of an element that a thread holds, known when the loops over
+  /// the elements are unrolled.
+  std::string polynomial_text(const tile::Map& map, const tile::Mem& dst, const tile::ThreadGrid& grid,
+                              const Element& at) const;
   ColumnWindow window_of(const tile::Map& map, const tile::Mem& dst) const;
   /// Inside the loop over a tile's rows: the first and the last visible of the columns that a thread holds, and the
   /// condition on a held column.
@@ -143,6 +147,8 @@ class KernelEmitter {
   /// Where the producer passes on the place of the next tile along an axis.
   std::string place_of_tile(std::size_t axis) const;
   tile::Block outside_roles() const;
+  void emit(const tile::Turn& turn);
+  void emit_turn(int warpgroup, const char* what, const char* why);
   void emit_barriers(SourceText& out) const;
   bool has_roles() const { return kernel_.producers > 0; }
   /// Address of a slot's barrier: full, or free.

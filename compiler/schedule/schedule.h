@@ -68,6 +68,7 @@ enum class DirectiveKind : std::uint8_t {
                   // storage
   persistent,     // of a root definition: blocks stay and take one tile after the other
   overlap,        // of a definition that holds a product: the next tile's product runs behind this tile's last one
+  exp2,           // of a definition that holds exponentials: the part that multiply-adds compute
 };
 
 struct Directive {
@@ -105,6 +106,8 @@ struct Placement {
   std::optional<int> align_storage_of(const std::string& axis) const;
   /// The part of the weights' columns that stands before the wait for the delayed product.
   std::optional<Fraction> overlap() const;
+  /// The part of the exponentials that a polynomial computes.
+  std::optional<Fraction> exp2() const;
 };
 
 enum class RewriteMode : std::uint8_t { none, online };
@@ -132,6 +135,8 @@ struct Schedule {
   std::vector<std::pair<std::string, std::int64_t>> bound;
   /// {producer: 1, consumer: 2}: a warpgroup that copies, and those that compute. Empty: all threads do both.
   AxisNumbers warps;
+  /// Of warps: consumers take turns at the tensor cores.
+  bool alternate = false;
   std::vector<Placement> placements;       // in the order written
   std::map<std::string, Location> places;  // of top-level keys
   Location where;
@@ -184,6 +189,7 @@ class PlacementBuilder {
   PlacementBuilder& unroll(AxisNumbers factors);
   PlacementBuilder& align_storage(AxisNumbers multiples);
   PlacementBuilder& overlap(int cover_part, int cover_whole);
+  PlacementBuilder& exp2(int polynomial_part, int polynomial_whole);
   const Placement& placement() const { return placement_; }
 
  private:
@@ -202,7 +208,7 @@ class ScheduleBuilder {
   ScheduleBuilder& rescale(RescaleMode mode, std::optional<int> grow = std::nullopt,
                            std::optional<int> over = std::nullopt);
   ScheduleBuilder& bound(const std::string& extent, std::int64_t value);
-  ScheduleBuilder& warps(int producer, int consumer);
+  ScheduleBuilder& warps(int producer, int consumer, bool alternate = false);
   ScheduleBuilder& place(const PlacementBuilder& placement);
   Schedule build() const { return schedule_; }
 

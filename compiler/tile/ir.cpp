@@ -155,7 +155,7 @@ std::vector<Expr> expressions_of(const Stmt& stmt) {
       [&](const Reserve& s) {
         if (s.ahead) append(out, *s.ahead);
       },
-      [](const Acquire&) {}, [](const Release&) {}, [](const Sync&) {});
+      [](const Acquire&) {}, [](const Release&) {}, [](const Sync&) {}, [](const Turn&) {});
   return out;
 }
 
@@ -167,6 +167,12 @@ bool on_tensor_cores(const Block& block) {
     const auto* mma = std::get_if<Mma>(&stmt.node);
     found = found || (mma && on_tensor_cores(*mma));
   });
+  return found;
+}
+
+bool has_turns(const Block& block) {
+  bool found = false;
+  walk(block, [&](const Stmt& stmt) { found = found || std::holds_alternative<Turn>(stmt.node); });
   return found;
 }
 

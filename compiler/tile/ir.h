@@ -21,7 +21,7 @@
 //   program  = "program" NAME fact* tensor* kernel+              in launch order; scratch tensors join them
 //   fact     = "extents" NAME,* | "known" (NAME "=" N),* | "bound" (NAME "<=" N),* | "scalars" NAME,*
 //   tensor   = ("input" | "output" | "scratch") NAME ":" TYPE "[" int,* "]"
-//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int ["descending"]),* ")" ["groups" int] ["persistent" ORDER] ["threads" N "x" N] ["producers" N] ["lanes" N] ["shared" N] ["blocks" N] stage* [overlap] mem* block
+//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int ["descending"]),* ")" ["groups" int] ["persistent" ORDER] ["threads" N "x" N] ["producers" N] ["alternate"] ["lanes" N] ["shared" N] ["blocks" N] stage* [overlap] mem* block
 //   stage    = "stage" TENSOR "at" VAR "in" SPACE ["ring" N] ["width" N] ["via" VIA] ["align" AXIS N]   until stage_tiles
 //   overlap  = "overlap" T "cover" N "/" N                                                     until overlap
 //   mem      = NAME ":" TYPE "[" (AXIS ":" N),* "]" "in" SPACE ["ring" N] ["layout" LAYOUT] ["partial" OP]
@@ -34,7 +34,7 @@
 //            | "let" VAR "=" int
 //            | instr
 //   instr    = "fill" T "=" scalar
-//            | "map" T ["cols" a..b] "=" expr ["where" expr and ..] ["absent" scalar] ["at" coord,*]
+//            | "map" T ["cols" a..b] "=" expr ["polynomial" N "/" N] ["where" expr and ..] ["absent" scalar] ["at" coord,*]
 //            | "row_reduce" T ("=" | "op=") OP T' ["cols" a..b]
 //            | "all_reduce" T OP                                   share of a lane -> whole
 //            | "vote" FLAG "= any" expr
@@ -44,6 +44,7 @@
 //            | "advance" (R "to" OP "(" R "," C ")"),+ [slack] "moving" (T "by" expr),*       only until relax_rescale
 //            | "reserve" T ["ahead" view] | "acquire" T | "release" T             one slot of a ring
 //            | "sync"                                              all threads of the role
+//            | "turn" (take | pass)                                at the tensor cores, among the warpgroups of the role
 //   slack    = "lazy" expr ">" N ["optimistic" T,+ "> 2^" N]
 //   operand  = T | view | strip
 //   view     = TENSOR "[" expr,* "]" ["at" coord,*] ["absent" scalar]     in an mma between parentheses
@@ -239,6 +240,9 @@ struct Map {
   std::vector<Expr> where_predicates;
   std::optional<double> absent;
   std::vector<Coordinate> at;
+  /// Of the elements that a thread holds: the part whose powers of two are computed by multiply-adds instead of the
+  /// special-function unit. The value is the same up to rounding.
+  std::optional<Fraction> polynomial{};
 };
 
 /// dst = op over the axes of src that dst has not; with `accumulate`, dst = op(dst, that). Leaves dst partial until
@@ -323,10 +327,16 @@ struct Release {
   TileName tile;
 };
 struct Sync {};
+/// Turns go round among the warpgroups of a role: the first begins, and each waits in `take` until the one before it
+/// has passed its own. All take equally many.
+struct Turn {
+  enum class Do : std::uint8_t { take, pass };
+  Do what = Do::take;
+};
 
 struct Stmt {
   std::variant<For, If, Role, Let, Fill, Map, RowReduce, AllReduce, Vote, Mma, Copy, Await, Advance, Reserve, Acquire,
-               Release, Sync>
+               Release, Sync, Turn>
       node;
 };
 
@@ -368,6 +378,7 @@ struct Kernel {
   std::optional<Expr> tile_group;
   int thread_rows = 0, thread_columns = 0;  // that compute; 0: not given (CPU)
   int producers = 0;                        // warpgroups beside them that copy
+  bool alternate = false;                   // a request to take turns at the tensor cores; consumed by take_turns
   int vector_lanes = 0;                     // CPU; 0: the host's width
   /// Blocks take one tile after the other, as a counter deals them out, instead of one each; order_tiles leaves linear.
   std::optional<TileOrder> persistent;
@@ -425,6 +436,8 @@ std::size_t statement_count(const Program& program);
 /// Whether a product, or any in a block, is computed by tensor cores.
 bool on_tensor_cores(const Mma& mma);
 bool on_tensor_cores(const Block& block);
+/// Whether warpgroups take turns in a block.
+bool has_turns(const Block& block);
 
 /// Axes of a tile, or those that a view speaks of.
 std::vector<std::string> axes_of(const Kernel& kernel, const Operand& operand);

@@ -91,6 +91,7 @@ KernelBuilder::KernelBuilder(Lowering& lowering_, const Placement& placement, st
       kernel.thread_columns = threads->second;
     }
     kernel.producers = lowering.schedule.warpgroups_of("producer");
+    kernel.alternate = lowering.schedule.alternate;
     kernel.persistent = placement.persistent();
   }
   kernel.vector_lanes = placement.vectorize().value_or(0);
@@ -245,6 +246,7 @@ void KernelBuilder::add_element(Block& block, const TiledElement& element, bool 
   if (element.product) values.insert_or_assign(element.product_name, variable(result));
   Map value = map(tile, element.value, element.where_predicates, element.absent, true);
   values = before;
+  set_polynomial(value, element.placement);
   const bool is_copy = value.value == variable(tile) && !value.absent;
   if (!is_copy) block.push_back({std::move(value)});
   for (const std::string& name : element.names) values.insert_or_assign(name, variable(tile));
@@ -279,7 +281,9 @@ void KernelBuilder::add_weight(Block& block, const Weight& weight, bool only_ope
   if (placement && placement->store_in() == Space::register_file) fixed_.insert(tile);
   if (placement) set_alignment(tile, *placement);
   check_size(renamed(weight.value), weight.where);
-  block.push_back({map(tile, weight.value)});
+  Map value = map(tile, weight.value);
+  set_polynomial(value, placement);
+  block.push_back({std::move(value)});
   values.insert_or_assign(weight.name, variable(tile));
 }
 
@@ -298,6 +302,17 @@ TileName KernelBuilder::as_operand(Block& block, const TileName& tile, const std
   block.push_back({map(copy, variable(tile))});
   operand_copies_.emplace(tile, copy);
   return copy;
+}
+
+void KernelBuilder::set_polynomial(Map& map, const Placement* placement) const {
+  const Directive* directive = placement ? placement->find(DirectiveKind::exp2) : nullptr;
+  if (!directive || !lowering.is_cuda()) return;
+  if (!has_exponential(map.value))
+    throw UserError(directive->where,
+                    "exp2 of " + placement->name + ": its tile is " + to_string(map.value) +
+                        ", which holds no exponential, so it would have no effect",
+                    {"leave it out"});
+  map.polynomial = placement->exp2();
 }
 
 void KernelBuilder::set_alignment(const TileName& tile, const Placement& placement) {

@@ -85,7 +85,7 @@ void replace(Stmt& stmt, Values& values) {
       [&](Reserve& s) {
         if (s.ahead) replace(*s.ahead, values);
       },
-      [](Acquire&) {}, [](Release&) {}, [](Sync&) {});
+      [](Acquire&) {}, [](Release&) {}, [](Sync&) {}, [](Turn&) {});
 }
 
 void replace(Block& block, Values values) {

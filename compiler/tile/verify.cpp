@@ -11,7 +11,7 @@ const std::vector<std::string_view>& verified_passes() {
       "lower",           "split_masked_loops", "peel_first",           "fold_units",    "relax_rescale",
       "forward_maps",    "fold_exponents",     "hoist_row_invariants", "split_absorb",  "overlap",
       "order_tiles",     "stage_tiles",        "stage_outputs",        "hold_operands", "specialize_roles",
-      "insert_barriers", "close_shares",       "join_loops",           "infer_layouts", "plan_memory"};
+      "take_turns",       "insert_barriers", "close_shares",       "join_loops",           "infer_layouts", "plan_memory"};
   return kPasses;
 }
 
@@ -54,6 +54,7 @@ void verify(const Program& program, std::string_view after_pass) {
     verify_rings(v);
     verify_uniformity(v);
     verify_roles(v);
+    verify_turns(v);
     verify_syncs(v);
     verify_no_advance(v);
     verify_overlapped(v);

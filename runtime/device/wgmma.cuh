@@ -54,6 +54,18 @@ __device__ __forceinline__ void barrier_wait(unsigned long long* barrier, int pa
                  : "memory");
 }
 
+// Turns of the warpgroups that compute, by named barriers (PTX ISA, bar): that of warpgroup n is number 1 + n, at which
+// its threads wait for those of the warpgroup before it to arrive. Number 0 is that of __syncthreads.
+template <int kWarpgroups>
+__device__ __forceinline__ void take_turn(int warpgroup) {
+  asm volatile("bar.sync %0, 256;" ::"r"(1 + kWarpgroups + warpgroup) : "memory");
+}
+template <int kWarpgroups>
+__device__ __forceinline__ void pass_turn(int warpgroup) {
+  asm volatile("bar.arrive %0, 256;" ::"r"(1 + kWarpgroups + (warpgroup + 1 < kWarpgroups ? warpgroup + 1 : 0))
+               : "memory");
+}
+
 // Tiles of persistent blocks, dealt out by a counter {tiles drawn, blocks that have left}: each block begins with the
 // one of its own number.
 __device__ __forceinline__ int draw_tile(unsigned* counter) {

@@ -72,6 +72,9 @@ TEST_CASE("on tensor cores P goes from an accumulator to an operand, and copies 
 TEST_CASE("a producer and its consumers share rings and nothing else") {
   require_goldens("causal_gqa_flash3", "causal_gqa");
 }
+TEST_CASE("consumers take turns from the last product of a tile to the first of the next") {
+  require_goldens("causal_gqa_flash3_turns", "causal_gqa");
+}
 TEST_CASE("consumers wait for the delayed product between two halves of the weights, a producer copies in that order") {
   require_goldens("causal_gqa_flash3_overlap", "causal_gqa");
 }
