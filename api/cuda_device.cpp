@@ -13,6 +13,7 @@
 #include "compiler/support/embedded.h"
 #include "runtime/buffer.h"
 #include "runtime/launch.h"
+#include "runtime/launch_words.h"
 #include "runtime/tensor_map.h"
 
 namespace astatide {
@@ -43,12 +44,12 @@ runtime::ArgumentWord argument_word(const ArgumentValue& argument) {
 bool is_empty(const MappedTensor& tensor) { return contains(tensor.extents, 0); }
 
 runtime::TensorMap tensor_map(const MappedTensor& tensor) {
-  return runtime::encode_tensor_map(
-      {tensor.name, tensor.address, tensor.type == ScalarType::bf16, tensor.extents, tensor.strides, tensor.box});
+  return runtime::encode_tensor_map({tensor.name, tensor.address, tensor.type == ScalarType::bf16, tensor.extents,
+                                     tensor.strides, tensor.box, tensor.stored});
 }
 
 /// A map has no empty tensors, and a kernel may copy a tile of one, all of whose elements are absent: one zero, and
-/// zeros outside.
+/// zeros outside. Of an empty output no kernel has a tile.
 runtime::TensorMap map_of_zero(MappedTensor tensor, runtime::DevicePointer zero) {
   tensor.address = zero;
   std::fill(tensor.extents.begin(), tensor.extents.end(), 1);
@@ -107,7 +108,7 @@ class CudaCode : public DeviceCode {
       std::vector<const void*> parameters;
       for (ArgumentValue argument : launch.arguments) {
         if (argument.kind == tile::Parameter::Kind::counter) {
-          argument.word = counter_in(context, stream);
+          argument.word = words_in(context).take(order);
           const std::int64_t resident = resident_in(context, launch.kernel, function, shape);
           shape.grid.x = std::min(shape.grid.x, std::max<std::int64_t>(resident / kernel.cluster, 1) * kernel.cluster);
         }
@@ -144,20 +145,30 @@ class CudaCode : public DeviceCode {
   std::shared_ptr<const runtime::Module> module_in(const runtime::Context& context) const {
     const std::lock_guard lock(mutex_);
     std::shared_ptr<const runtime::Module>& module = modules_[context.id()];
-    if (!module) module = cache_->load(context, request_).first;
+    if (!module) {
+      const runtime::OutsideCapture outside;
+      module = cache_->load(context, request_).first;
+    }
     return module;
   }
 
   /// Where an element 0 lies in device memory, as long as this lives.
   runtime::DevicePointer zero_in(const runtime::Context& context) const {
     const std::lock_guard lock(mutex_);
-    return zeros(zeros_[context.id()], context);
+    std::optional<runtime::DeviceBuffer>& buffer = zeros_[context.id()];
+    if (!buffer) {
+      const runtime::OutsideCapture outside;
+      const runtime::Stream stream = runtime::Stream::create(context);
+      buffer.emplace(context, kScratchAlignment);
+      buffer->fill(std::byte{0}, stream);
+      stream.synchronize();
+    }
+    return buffer->pointer();
   }
 
-  /// The counter of persistent kernels in a stream: each leaves it at 0 for the next.
-  runtime::DevicePointer counter_in(const runtime::Context& context, void* stream) const {
+  runtime::LaunchWords& words_in(const runtime::Context& context) const {
     const std::lock_guard lock(mutex_);
-    return zeros(counters_[{context.id(), stream}], context);
+    return counters_.try_emplace(context.id(), context).first->second;
   }
 
   /// How many blocks of a kernel the device holds at once. The driver is asked once for each context and size.
@@ -167,15 +178,6 @@ class CudaCode : public DeviceCode {
     std::optional<std::int64_t>& blocks = resident_[{context.id(), kernel, shape.shared_bytes}];
     if (!blocks) blocks = runtime::resident_blocks(function, shape, context);
     return *blocks;
-  }
-
-  static runtime::DevicePointer zeros(std::optional<runtime::DeviceBuffer>& buffer, const runtime::Context& context) {
-    if (buffer) return buffer->pointer();
-    const runtime::Stream stream = runtime::Stream::create(context);
-    buffer.emplace(context, kScratchAlignment);
-    buffer->fill(std::byte{0}, stream);
-    stream.synchronize();
-    return buffer->pointer();
   }
 
   std::shared_ptr<Scratch> scratch_of(const runtime::Context& context, void* stream) const {
@@ -194,7 +196,7 @@ class CudaCode : public DeviceCode {
   mutable std::map<std::uint64_t, std::shared_ptr<const runtime::Module>> modules_;
   mutable std::map<std::pair<std::uint64_t, void*>, std::shared_ptr<Scratch>> scratch_;
   mutable std::map<std::uint64_t, std::optional<runtime::DeviceBuffer>> zeros_;
-  mutable std::map<std::pair<std::uint64_t, void*>, std::optional<runtime::DeviceBuffer>> counters_;
+  mutable std::map<std::uint64_t, runtime::LaunchWords> counters_;
   mutable std::map<std::tuple<std::uint64_t, std::size_t, std::int64_t>, std::optional<std::int64_t>> resident_;
 };
 

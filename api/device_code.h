@@ -17,6 +17,7 @@ struct MappedTensor {
   std::vector<std::uint64_t> extents;
   std::vector<std::int64_t> strides;
   std::vector<std::uint32_t> box;
+  bool stored = false;
 };
 
 /// One parameter of a kernel (tile::parameters_of): an address, a stride or an extent, or the bits of an f32; of a

@@ -183,6 +183,7 @@ std::shared_ptr<const MappedTensor> mapped_tensor(const tile::Parameter& paramet
   mapped->name = parameter.name;
   mapped->address = reinterpret_cast<std::uintptr_t>(view.data);
   mapped->type = view.dtype;
+  mapped->stored = parameter.stored;
   std::vector<std::size_t> order{static_cast<std::size_t>(parameter.inner), static_cast<std::size_t>(parameter.dim)};
   for (std::size_t dim = view.shape.size(); dim-- > 0;)
     if (std::find(order.begin(), order.end(), dim) == order.end()) order.push_back(dim);

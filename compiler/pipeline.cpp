@@ -19,7 +19,9 @@
 #include "compiler/passes/specialize_roles.h"
 #include "compiler/passes/split_absorb.h"
 #include "compiler/passes/split_masked_loops.h"
+#include "compiler/passes/stage_outputs.h"
 #include "compiler/passes/stage_tiles.h"
+#include "compiler/passes/take_turns.h"
 #include "compiler/rewrite/recurrence.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/tile/lower.h"
@@ -44,8 +46,10 @@ constexpr std::array kPasses{
     Pass{"order_tiles", order_tiles,
          "tiles have an order: those of the longest loops come first where blocks start in it"},
     Pass{"stage_tiles", stage_tiles, "every operand of a product lives in shared memory or registers"},
+    Pass{"stage_outputs", stage_outputs, "tma stores tiles that live in shared memory"},
     Pass{"hold_operands", hold_operands, "mma_sync has left operands that stay in registers where they fit"},
     Pass{"specialize_roles", specialize_roles, "with producers, each statement is of one role"},
+    Pass{"take_turns", take_turns, "consumers that take turns start products in them alone"},
     Pass{"insert_barriers", insert_barriers, "no thread reads what another has not finished"},
     Pass{"close_shares", close_shares, "no share of a lane is read as a whole"},
     Pass{"join_loops", join_loops, "on FMA units the loops over an axis are one again"},

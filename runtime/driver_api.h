@@ -90,6 +90,8 @@ enum class PointerAttribute : int { device_ordinal = 9 };
 
 constexpr unsigned kStreamNonBlocking = 1;
 constexpr unsigned kEventDefault = 0;
+constexpr int kCaptureModeRelaxed = 2;  // CUstreamCaptureMode
+constexpr int kCaptureStatusNone = 0;   // CUstreamCaptureStatus
 
 /// Function, exported name, parameters. The exported names carry the version that the public header maps the plain name
 /// to.
@@ -121,6 +123,8 @@ constexpr unsigned kEventDefault = 0;
   F(stream_create, "cuStreamCreate", (StreamHandle*, unsigned))                                                  \
   F(stream_synchronize, "cuStreamSynchronize", (StreamHandle))                                                   \
   F(stream_destroy, "cuStreamDestroy_v2", (StreamHandle))                                                        \
+  F(stream_is_capturing, "cuStreamIsCapturing", (StreamHandle, int*))                                            \
+  F(thread_exchange_stream_capture_mode, "cuThreadExchangeStreamCaptureMode", (int*))                            \
   F(stream_wait_event, "cuStreamWaitEvent", (StreamHandle, EventHandle, unsigned))                               \
   F(event_create, "cuEventCreate", (EventHandle*, unsigned))                                                     \
   F(event_record, "cuEventRecord", (EventHandle, StreamHandle))                                                  \

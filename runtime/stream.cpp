@@ -25,6 +25,15 @@ void Stream::synchronize() const {
   driver().check(driver().api().stream_synchronize(handle()), "wait for a stream of cuda:", context().device().ordinal);
 }
 
+bool Stream::is_capturing() const {
+  // The default stream cannot be captured, and asking about it while another one is breaks that capture.
+  if (handle() == nullptr) return false;
+  const ScopedCurrent scope(context());
+  int status = kCaptureStatusNone;
+  driver().check(driver().api().stream_is_capturing(handle(), &status), "ask whether a stream is captured");
+  return status != kCaptureStatusNone;
+}
+
 Stream::State::~State() {
   if (!owned) return;
   try {
@@ -34,6 +43,12 @@ Stream::State::~State() {
     // The context is gone, and the stream with it.
   }
 }
+
+OutsideCapture::OutsideCapture() {
+  driver().check(driver().api().thread_exchange_stream_capture_mode(&mode_), "step out of a capture");
+}
+
+OutsideCapture::~OutsideCapture() { driver().api().thread_exchange_stream_capture_mode(&mode_); }
 
 Event::Event(const Context& context) : context_(context) {
   const ScopedCurrent scope(context_);

@@ -15,6 +15,8 @@ class Stream {
 
   StreamHandle handle() const { return state_->handle; }
   const Context& context() const { return state_->context; }
+  /// Whether what is put into the stream becomes a part of a graph.
+  bool is_capturing() const;
   /// Waits for all work in the stream. Errors of kernels that ran in it surface here.
   void synchronize() const;
 
@@ -29,6 +31,19 @@ class Stream {
   };
 
   std::shared_ptr<const State> state_;
+};
+
+/// While it lives, this thread may allocate and wait although a stream of it is being captured: what it does then has
+/// no part in the graph.
+class OutsideCapture {
+ public:
+  OutsideCapture();
+  ~OutsideCapture();
+  OutsideCapture(const OutsideCapture&) = delete;
+  OutsideCapture& operator=(const OutsideCapture&) = delete;
+
+ private:
+  int mode_ = kCaptureModeRelaxed;
 };
 
 /// A mark in a stream that takes the time.

@@ -14,28 +14,29 @@ constexpr int kNoInterleave = 0, kSwizzle128 = 3, kPromoteL2To256 = 3, kZeros = 
 constexpr std::int64_t kBytes = 2;       // of an element
 constexpr std::int64_t kAlignment = 16;  // bytes
 
-void check_readable(const TiledTensor& tensor) {
-  const std::vector<std::string> notes{"copy: cp_async reads any strides"};
+void check_copied(const TiledTensor& tensor) {
+  const std::vector<std::string> notes{tensor.stored ? "without copy: tma any strides are written"
+                                                     : "copy: cp_async reads any strides"};
+  const char* copies = tensor.stored ? "writes" : "reads";
   if (tensor.address % kAlignment != 0)
-    throw UserError(fmt::format("{} begins at {:#x}, tma reads from multiples of {} bytes", tensor.name, tensor.address,
-                                kAlignment),
+    throw UserError(fmt::format("{} begins at {:#x}, tma {} {} multiples of {} bytes", tensor.name, tensor.address,
+                                copies, tensor.stored ? "to" : "from", kAlignment),
                     notes);
   if (tensor.strides[0] != 1)
-    throw UserError(
-        fmt::format("the elements of a row of {} are {} apart, tma reads neighbours", tensor.name, tensor.strides[0]),
-        notes);
+    throw UserError(fmt::format("the elements of a row of {} are {} apart, tma {} neighbours", tensor.name,
+                                tensor.strides[0], copies),
+                    notes);
   for (std::size_t dim = 1; dim < tensor.strides.size(); ++dim)
     if (tensor.extents[dim] > 1 && (tensor.strides[dim] * kBytes % kAlignment != 0 || tensor.strides[dim] < 0))
-      throw UserError(
-          fmt::format("{} has a stride of {} elements = {} bytes, tma reads strides of multiples of {} bytes",
-                      tensor.name, tensor.strides[dim], tensor.strides[dim] * kBytes, kAlignment),
-          notes);
+      throw UserError(fmt::format("{} has a stride of {} elements = {} bytes, tma {} strides of multiples of {} bytes",
+                                  tensor.name, tensor.strides[dim], tensor.strides[dim] * kBytes, copies, kAlignment),
+                      notes);
 }
 
 }  // namespace
 
 TensorMap encode_tensor_map(const TiledTensor& tensor) {
-  check_readable(tensor);
+  check_copied(tensor);
   const DriverApi& api = driver().api();
   if (api.tensor_map_encode_tiled == nullptr)
     throw MachineError("the CUDA driver has no tensor maps, which came with 12.0", {"copy: cp_async needs none"});

@@ -171,6 +171,12 @@ std::set<std::string> tensors_read(const Expr& e) {
   return out;
 }
 
+bool has_exponential(const Expr& e) {
+  bool found = false;
+  visit(e, [&](const Expr& inner) { found = found || inner.is_call(Op::exp) || inner.is_call(Op::exp2); });
+  return found;
+}
+
 Expr expand_definitions(const Expr& e) { return transform(e, expand_node); }
 
 }  // namespace astatide

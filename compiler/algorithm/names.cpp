@@ -31,14 +31,16 @@ constexpr std::string_view kTaken =
     // Functions and constants of the device headers and of CUDA that emitted kernels call by name.
     "aligned component fabsf fast_exp fast_exp2 float4 floor_mod fmaf fmaxf fminf from_float kInfinity kLog2e "
     "lanes_max "
-    "lanes_min lanes_sum load1 load4 load8 log2f logf make_float4 multiple narrow4 powf sqrtf store4 tanhf to_float "
+    "lanes_min lanes_sum load1 load4 load8 low4 high4 repeat8 log2f logf make_float4 multiple narrow4 powf sqrtf "
+    "store4 tanhf to_float "
     "uint4 widen4 copy16 cp_async16 cp_async_commit cp_async_wait ldmatrix4 ldmatrix4_transposed make_float2 "
     "mma_16x8x16 "
     "pack2 shared_address uniform block_number store2 in_panels fence_async_proxy matrix_descriptor pin wgmma_commit "
     "wgmma_fence wgmma_wait "
     "TensorMap "
     "barrier_arrive barrier_expect barrier_init barrier_init_fence barrier_wait give_registers take_registers "
-    "tma_load ";
+    "tma_load tma_prefetch anew store16 quad_transpose Eight Half4Bits draw_tile leave_tiles fast_log fast_log2 "
+    "reciprocal ";
 
 bool contains(std::string_view words, const std::string& name) {
   return words.find(" " + name + " ") != std::string_view::npos;

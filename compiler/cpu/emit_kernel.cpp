@@ -194,7 +194,8 @@ void KernelEmitter::emit_stmt(const tile::Stmt& stmt) {
         throw InternalError("kernel " + kernel_.name + " has an advance: relax_rescale comes before the CPU's code");
       },
       [&](const tile::Reserve& s) { advance_slot(s.tile, write_slots_); }, [](const tile::Acquire&) {},
-      [&](const tile::Release& s) { advance_slot(s.tile, read_slots_); }, [](const tile::Sync&) {});
+      [&](const tile::Release& s) { advance_slot(s.tile, read_slots_); }, [](const tile::Sync&) {},
+      [](const tile::Turn&) {});
 }
 
 void KernelEmitter::emit_for(const tile::For& s) {

@@ -119,7 +119,8 @@ void KernelEmitter::emit(const tile::Map& map) {
   } else if (reads(map.value, window.rest, window.column->axis)) {
     declare_coordinates({{window.column->axis, window.column->origin, std::nullopt}}, dst, at);
   }
-  const TextScope here = scope(&at);
+  TextScope here = scope(&at);
+  if (map.polynomial) here.polynomial = polynomial_text(map, dst, grid, at);
   std::string value = real_text(map.value, here);
   std::string visible = map.absent || has_read(map.value) ? limits : "";
   for (const Expr& predicate : window.rest) {
@@ -131,6 +132,16 @@ void KernelEmitter::emit(const tile::Map& map) {
   if (dst.type != ScalarType::f32) value = fmt::format("from_float<{}>({})", type_text(dst.type), value);
   out_.line(fmt::format("{} = {};", access(dst, at, true), value));
   close_element();
+}
+
+std::string KernelEmitter::polynomial_text(const tile::Map& map, const tile::Mem& dst, const tile::ThreadGrid& grid,
+                                           const Element& at) const {
+  const auto [part, whole] = *map.polynomial;
+  if (part == whole) return "true";
+  const int columns = fragment_of(dst, grid).columns.count();
+  const std::string place =
+      at.held_column.empty() ? at.held_row : fmt::format("({} * {} + {})", at.held_row, columns, at.held_column);
+  return fmt::format("{}{} % {} < {}", place, part == 1 ? "" : fmt::format(" * {}", part), whole, part);
 }
 
 void KernelEmitter::emit(const tile::Vote& vote) {

@@ -11,6 +11,8 @@
 namespace astatide::cuda {
 namespace {
 
+constexpr int kMatrixRows = 8;
+
 /// Of a tile's row r * 16 + row and column c * 16 + column a lane keeps the address of (row, column), `at`: r and c are
 /// constants, so the rest folds into what the instruction adds. In panels a step of 16 columns flips bits of a chunk's
 /// number, whose lowest is the lane's own.
@@ -28,8 +30,9 @@ std::string left_register(const tile::Mem& lhs, const std::string& m, const std:
 
 }  // namespace
 
-std::string KernelEmitter::left_place(const tile::Mem& lhs, const std::string& lane) {
-  return shared_place(lhs, fmt::format("{} / 32 * 16 + {} % 16", thread_, lane), lane + " / 16 * 8", false);
+std::string KernelEmitter::left_place(const tile::Mem& tile, const std::string& thread, const std::string& lane,
+                                      bool write) {
+  return shared_place(tile, fmt::format("{} / 32 * 16 + {} % 16", thread, lane), lane + " / 16 * 8", write);
 }
 
 void KernelEmitter::emit_ldmatrix(const tile::Mem& dst, const tile::Mem& src) {
@@ -38,7 +41,7 @@ void KernelEmitter::emit_ldmatrix(const tile::Mem& dst, const tile::Mem& src) {
   out_.line(fmt::format("// {} <- {}", dst.name, src.name));
   out_.open("");
   out_.line(fmt::format("const int {} = {} % 32;", lane, thread_));
-  out_.line(fmt::format("const unsigned {} = {};", at, left_place(src, lane)));
+  out_.line(fmt::format("const unsigned {} = {};", at, left_place(src, thread_, lane, false)));
   out_.open_unrolled(m, blocks);
   out_.open_unrolled(k, steps);
   out_.line(fmt::format("unsigned {}[4];", a));
@@ -46,6 +49,39 @@ void KernelEmitter::emit_ldmatrix(const tile::Mem& dst, const tile::Mem& src) {
       fmt::format("ldmatrix4({}, {});", a, stepped(at, src, fmt::format("{} * {}", m, kernel_.threads() / 32), k)));
   for (int part = 0; part < 4; ++part) out_.line(fmt::format("{} = {}[{}];", left_register(dst, m, k, part), a, part));
   out_.close();
+  out_.close();
+  out_.close();
+}
+
+// What ldmatrix reads, the other way: two neighbouring columns of the accumulator are a register of an 8 x 8 matrix,
+// and a warp stores the four of 16 rows and 16 columns at a time.
+void KernelEmitter::emit_stmatrix(const tile::Mem& dst, const tile::Mem& src) {
+  if (src.type != ScalarType::f32 || src.space != Space::register_file || grid_of(src).row_unit != kMatrixRows)
+    throw InternalError(src.name + " is no accumulator, " + dst.name + " takes matrices");
+  const Fragment fragment = fragment_of(src, grid_of(src));
+  const int columns = fragment.columns.count(), blocks = fragment.rows.count() / 2, matrices = columns / 2;
+  const std::string n = fresh("n"), m = fresh("m"), lane = fresh("lane"), at = fresh(dst.name + "_at");
+  const auto pair = [&](int row, const std::string& matrix) {
+    const std::string first = fmt::format("(2 * {} + {}) * {} + 2 * ({})", m, row, columns, matrix);
+    return fmt::format("pack2<{0}>({1}[{2}], {1}[{2} + 1])", type_text(dst.type), src.name, first);
+  };
+  const auto store = [&](const std::string& step, const std::string& upper, const std::string& lower) {
+    const std::string first = fmt::format("2 * {}", step);
+    out_.line(fmt::format("stmatrix4({}, {}, {}, {}, {});",
+                          stepped(at, dst, fmt::format("{} * {}", m, kernel_.threads() / 32), step), pair(0, first),
+                          pair(1, first), upper, lower));
+  };
+  out_.line(fmt::format("// {} <- {}", dst.name, src.name));
+  out_.open("");
+  out_.line(fmt::format("const int {} = {} % 32;", lane, thread_));
+  out_.line(fmt::format("unsigned {} = {};", at, left_place(dst, thread_, lane, true)));
+  out_.line(fmt::format("pin({});  // one address is kept while loops run, not all", at));
+  out_.open_unrolled(m, blocks);
+  out_.open_unrolled(n, matrices / 2);
+  store(n, pair(0, fmt::format("2 * {} + 1", n)), pair(1, fmt::format("2 * {} + 1", n)));
+  out_.close();
+  // Beyond the last columns a panel goes on.
+  if (matrices % 2 == 1) store(std::to_string(matrices / 2), "0u", "0u");
   out_.close();
   out_.close();
 }
@@ -85,9 +121,13 @@ void KernelEmitter::emit_mma_sync(const tile::Mma& mma) {
   out_.line(fmt::format("// {} {} {} * {}, {} = {}", dst.name, mma.accumulate ? "+=" : "=", lhs.name, rhs.name, axis,
                         contracted));
   out_.open("");
-  out_.line(fmt::format("const int {} = {} % 32;", lane, thread_));
+  // Addresses that wait in registers for their next product would cost those that its elements need. Beside wgmma only
+  // what is rarely computed again stands here, and the loop is better off with them.
+  const std::string own = has_wgmma_ ? thread_ : fresh("own");
+  if (!has_wgmma_) out_.line(fmt::format("const int {} = anew({});", own, thread_));
+  out_.line(fmt::format("const int {} = {} % 32;", lane, own));
   const bool in_registers = lhs.space == Space::register_file;
-  if (!in_registers) declare(lhs_at, left_place(lhs, lane));
+  if (!in_registers) declare(lhs_at, left_place(lhs, own, lane, false));
   declare(rhs_at, along_rows ? shared_place(rhs, fmt::format("{0} % 8 + {0} / 16 * 8", lane),
                                             fmt::format("{} / 8 % 2 * 8", lane), false)
                              : shared_place(rhs, lane + " % 16", lane + " / 16 * 8", false));

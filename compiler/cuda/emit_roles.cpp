@@ -1,6 +1,6 @@
-// Producers and consumers: warpgroups of one block that share the slots of rings and nothing else. Of each slot two
-// barriers (PTX ISA, mbarrier) say that it is full, which the bytes of a copy complete, and that it is free, at which
-// each warp of the consumers arrives. A ring's slot and the phase of its barriers go round together.
+// Producers and consumers: warpgroups of one block that share the slots of rings and nothing else. Of each such slot
+// two barriers (PTX ISA, mbarrier) say that it is full, which the bytes of a copy complete, and that it is free, at
+// which each warp of the consumers arrives. A ring's slot and the phase of its barriers go round together.
 
 #include <fmt/format.h>
 
@@ -8,7 +8,6 @@
 
 #include "compiler/cuda/kernel_emitter.h"
 #include "compiler/support/contains.h"
-#include "compiler/support/diagnostic.h"
 
 namespace astatide::cuda {
 
@@ -23,11 +22,19 @@ std::string KernelEmitter::barrier(const Mem& ring, bool full, const std::string
   return barrier_text(barriers_before(&ring) + (full ? 0 : ring.ring), slot);
 }
 
+std::vector<const Mem*> KernelEmitter::rings_between_roles() const {
+  const std::set<tile::TileName> loaded = tile::tiles_loaded_by_tma(kernel_.body);
+  std::vector<const Mem*> rings;
+  for (const Mem& mem : kernel_.mems)
+    if (loaded.contains(mem.name)) rings.push_back(&mem);
+  return rings;
+}
+
 int KernelEmitter::barriers_before(const Mem* ring) const {
   int count = 0;
-  for (const Mem& mem : kernel_.mems) {
-    if (&mem == ring) break;
-    if (mem.space == Space::shared) count += 2 * mem.ring;
+  for (const Mem* mem : rings_between_roles()) {
+    if (mem == ring) break;
+    count += 2 * mem->ring;
   }
   return count;
 }
@@ -47,10 +54,9 @@ void KernelEmitter::emit_barriers(SourceText& out) const {
     out.close();
   };
   out.open(fmt::format("if ({} == 0)", thread_));
-  for (const Mem& mem : kernel_.mems)
-    if (mem.space == Space::shared)
-      init(mem.ring, barrier(mem, true, slot), barrier(mem, false, slot), mem.name,
-           filled_by_cluster_.contains(mem.name) ? blocks * warps : warps);
+  for (const Mem* ring : rings_between_roles())
+    init(ring->ring, barrier(*ring, true, slot), barrier(*ring, false, slot), ring->name,
+         filled_by_cluster_.contains(ring->name) ? blocks * warps : warps);
   if (kernel_.persistent)
     // The producers of a cluster take places, too.
     init(tile::kTileSlots, tile_barrier(true, slot), tile_barrier(false, slot), claimed("next_tiles"),
@@ -100,35 +106,36 @@ void KernelEmitter::emit_tile_wait(bool full) {
                         tile_barrier(full, claimed("tile_slot")), claimed("tile_phase")));
 }
 
-// Places that the loops don't read are taken where the loops have ended: they need no registers before.
+// Places that the loops don't read are taken where the loops have ended: they need no registers before. There the next
+// tile's place along the first axis is read as well, so that what ends this tile hides how long that takes.
 void KernelEmitter::emit_taken_tiles(const tile::Block& body, bool one_thread) {
-  const std::string slot = claimed("tile_slot"), phase = claimed("tile_phase");
+  const std::string slot = claimed("tile_slot"), phase = claimed("tile_phase"), next = fresh("next");
+  // Through a shuffle the compiler sees that the number is the same for all lanes.
+  const auto place = [&](std::size_t axis) {
+    return one_thread ? place_of_tile(axis) : fmt::format("__shfl_sync(0xffffffffu, {}, 0)", place_of_tile(axis));
+  };
   out_.line(fmt::format("int {} = 0, {} = 0;", slot, phase));
-  out_.open("for (;;)");
   emit_tile_wait(true);
+  out_.line(fmt::format("int {} = {};", next, place(0)));
+  out_.open("for (;;)");
+  // A vote: what leaves a loop on a shuffled number makes all that the loop carries differ between lanes, for ptxas.
+  const std::string last = next + " < 0";
+  out_.line(fmt::format("if ({}) break;", one_thread ? last : fmt::format("__any_sync(0xffffffffu, {})", last)));
+  out_.line(fmt::format("const int {} = {};", kernel_.cluster ? claimed("tile_place") : kernel_.tiles[0].var, next));
   const auto [loops, rest] = parted_behind_loops(body);
   const tile::Block outside = outside_roles();
   const auto read_early = [&, &loops = loops](std::size_t axis) {
     const auto reads = [&](const tile::Stmt& stmt) {
       return contains(tile::effects_of(stmt).reads, kernel_.tiles[axis].var);
     };
-    return axis == 0 || one_thread || std::any_of(outside.begin(), outside.end(), reads) ||
+    return one_thread || std::any_of(outside.begin(), outside.end(), reads) ||
            std::any_of(loops.begin(), loops.end(), reads);
   };
-  const std::string& first = kernel_.cluster ? claimed("tile_place") : kernel_.tiles[0].var;
-  // Through a shuffle the compiler sees that the number is the same for all lanes.
-  const auto number = [&](const std::string& place) {
-    return one_thread ? place : fmt::format("__shfl_sync(0xffffffffu, {}, 0)", place);
-  };
   const auto take = [&](bool early) {
-    for (std::size_t i = 0; i < kernel_.tiles.size(); ++i)
-      if (read_early(i) == early)
-        out_.line(fmt::format("const int {} = {};", i == 0 ? first : kernel_.tiles[i].var, number(place_of_tile(i))));
+    for (std::size_t i = 1; i < kernel_.tiles.size(); ++i)
+      if (read_early(i) == early) out_.line(fmt::format("const int {} = {};", kernel_.tiles[i].var, place(i)));
   };
   take(true);
-  // A vote: what leaves a loop on a shuffled number makes all that the loop carries differ between lanes, for ptxas.
-  const std::string last = first + " < 0";
-  out_.line(fmt::format("if ({}) break;", one_thread ? last : fmt::format("__any_sync(0xffffffffu, {})", last)));
   if (kernel_.cluster) emit_tile_of_place(out_, !one_thread);
   emit_block(outside);
   emit_block(loops);
@@ -136,6 +143,8 @@ void KernelEmitter::emit_taken_tiles(const tile::Block& body, bool one_thread) {
   out_.line(fmt::format("{}{}{});", one_thread ? "" : fmt::format("if ({} % 32 == 0) ", thread_),
                         kernel_.cluster ? "barrier_release_at(0, " : "barrier_arrive(", tile_barrier(false, slot)));
   next_slot(slot, phase, tile::kTileSlots);
+  emit_tile_wait(true);
+  out_.line(fmt::format("{} = {};", next, place(0)));
   emit_block(rest);
   out_.close();
 }
@@ -159,21 +168,37 @@ void KernelEmitter::next_slot(const Mem& ring, bool write) {
   next_slot(slot, phase, ring.ring);
 }
 
+// Turns go round by named barriers (PTX ISA, bar), one a warpgroup, at which it waits for the one before it. Each
+// warpgroup takes and passes equally many, whatever its warps vote for: turns stand under conditions of the block
+// alone. In front of all, the last passes to the first; behind all, the first takes what the last has passed, so that
+// every barrier ends as it began.
+
+void KernelEmitter::emit(const tile::Turn& turn) {
+  out_.line(fmt::format("{}_turn<{}>({});", turn.what == tile::Turn::Do::take ? "take" : "pass",
+                        kernel_.threads() / 128, claimed("warpgroup")));
+}
+
+void KernelEmitter::emit_turn(int warpgroup, const char* what, const char* why) {
+  out_.line(fmt::format("if ({0} == {1}) {2}_turn<{3}>({0});  // {4}", claimed("warpgroup"), warpgroup, what,
+                        kernel_.threads() / 128, why));
+}
+
 void KernelEmitter::emit(const tile::Role& role) {
   const bool producer = role.name == "producer";
   out_.open(producer ? fmt::format("if ({} >= {})", thread_, kernel_.threads()) : "else");
   if (role.registers > 0) out_.line(fmt::format("{}_registers<{}>();", producer ? "give" : "take", role.registers));
   if (producer) out_.open(fmt::format("if ({} == {})", thread_, kernel_.threads()));
-  for (const Mem& mem : kernel_.mems)
-    if (mem.space == Space::shared)
-      out_.line(fmt::format("int {} = 0, {} = {};  // slot, phase", claimed(mem.name + (producer ? "_write" : "_read")),
-                            claimed(mem.name + (producer ? "_write_phase" : "_read_phase")), producer ? 1 : 0));
+  for (const Mem* ring : rings_between_roles())
+    out_.line(fmt::format("int {} = 0, {} = {};  // slot, phase", claimed(ring->name + (producer ? "_write" : "_read")),
+                          claimed(ring->name + (producer ? "_write_phase" : "_read_phase")), producer ? 1 : 0));
   if (!producer) {
     SourceText storage;
     storage.indent = out_.indent;
     emit_registers(storage);
     out_.append(storage);
   }
+  const bool turns = tile::has_turns(role.body);
+  if (turns) emit_turn(role.count - 1, "pass", "the first begins");
   if (!kernel_.persistent) {
     emit_block(role.body);
   } else if (producer && !kernel_.cluster) {
@@ -183,6 +208,11 @@ void KernelEmitter::emit(const tile::Role& role) {
   } else {
     emit_taken_tiles(role.body, producer);
   }
+  const bool stores =
+      std::any_of(kernel_.mems.begin(), kernel_.mems.end(), [this](const Mem& mem) { return is_stored_by_tma(mem); });
+  // A block's shared memory has to last until TMA has read it.
+  if (!producer && stores) emit_by_storing_thread("tma_wait_until_read()");
+  if (turns) emit_turn(0, "take", "the last pass is waited for, too");
   if (producer) out_.close();
   if (producer && kernel_.cluster && kernel_.persistent) {
     out_.open(fmt::format("else if ({} == {} && {} == 0)", thread_, kernel_.threads() + 32, claimed("cluster_rank")));
@@ -194,16 +224,20 @@ void KernelEmitter::emit(const tile::Role& role) {
 
 void KernelEmitter::emit(const tile::Reserve& reserve) {
   const Mem& ring = mem(reserve.tile);
+  if (is_stored_by_tma(ring)) return emit_reserve_stored();
+  if (reserve.ahead) emit_tma_prefetch(*reserve.ahead, ring);
   out_.line(fmt::format("barrier_wait({}, {});", barrier(ring, false, claimed(ring.name + "_write")),
                         claimed(ring.name + "_write_phase")));
 }
 
 void KernelEmitter::emit_role_acquire(const Mem& ring) {
+  if (is_stored_by_tma(ring)) return emit_acquire_stored();
   out_.line(fmt::format("barrier_wait({}, {});", barrier(ring, true, claimed(ring.name + "_read")),
                         claimed(ring.name + "_read_phase")));
 }
 
 void KernelEmitter::emit_role_release(const Mem& ring) {
+  if (is_stored_by_tma(ring)) return;  // the reserve in front of its next copy waits for that
   const std::string free = barrier(ring, false, claimed(ring.name + "_read"));
   if (filled_by_cluster_.contains(ring.name))
     out_.line(
@@ -211,40 +245,6 @@ void KernelEmitter::emit_role_release(const Mem& ring) {
   else
     out_.line(fmt::format("if ({} % 32 == 0) barrier_arrive({});", thread_, free));
   next_slot(ring, false);
-}
-
-void KernelEmitter::emit_tma(const tile::View& view, const Mem& dst, bool multicast) {
-  const auto form = tile::tiled_view(view, dst);
-  if (!form) throw InternalError("a tile of " + view.tensor + " has no form that TMA copies");
-  constexpr int kPanel = 64;
-  const int panels = tile::panel_columns(dst) / kPanel, rows = dst.dims[0].extent;
-  const std::string full = barrier(dst, true, claimed(dst.name + "_write"));
-  // The map's dimensions are the columns, the rows, then the others, innermost first.
-  std::string others;
-  for (std::size_t dim = view.indices.size(); dim-- > 0;)
-    if (static_cast<int>(dim) != form->row_dim && static_cast<int>(dim) != form->column_dim)
-      others += fmt::format(", static_cast<int>({})", integer_text(view.indices[dim], scope()));
-  std::string row = "0", column = "0";
-  for (const tile::Coordinate& coordinate : view.at) {
-    if (coordinate.axis == dst.dims[0].axis) row = integer_text(coordinate.origin, scope());
-    if (coordinate.axis == dst.dims[1].axis) column = integer_text(coordinate.origin, scope());
-  }
-  out_.line(fmt::format("barrier_expect({}, {});", full, panels * rows * kPanel * size_in_bytes(dst.type)));
-  std::string to = base(dst, true), function = "tma_load(";
-  if (multicast) {
-    // To all blocks, this block's share of the rows.
-    const int blocks = kernel_.cluster_blocks(), share = rows / blocks;
-    function = fmt::format("tma_multicast({:#x}, ", (1 << blocks) - 1);
-    to += fmt::format(" + {} * {}", claimed("cluster_rank"), share * kPanel);
-    row += fmt::format(" + {} * {}", claimed("cluster_rank"), share);
-  }
-  for (int panel = 0; panel < panels; ++panel) {
-    const std::string first =
-        column == "0" ? std::to_string(panel * kPanel) : fmt::format("{} + {}", column, panel * kPanel);
-    out_.line(fmt::format("{}{} + {}, &{}, {}, {}, {}{});", function, to, panel * rows * kPanel,
-                          claimed(view.tensor + "_map"), full, first, row, others));
-  }
-  next_slot(dst, true);
 }
 
 }  // namespace astatide::cuda

@@ -30,7 +30,9 @@ void KernelEmitter::emit_stage_rows(const tile::View& view, const Mem& dst, std:
   const int steps = dst.dims[0].extent / step;
   const std::string row = fresh("row"), column = fresh("column"), from = fresh("from"), to = fresh("to");
   const std::string n = fresh("n"), type = type_text(dst.type);
-  out_.line(fmt::format("const int {0} = {2} / {3}, {1} = {2} % {3} * {4};", row, column, thread_, across, vector));
+  // What depends on the row is not kept from tile to tile: that is two registers for each step.
+  out_.line(
+      fmt::format("const int {0} = anew({2} / {3}), {1} = {2} % {3} * {4};", row, column, thread_, across, vector));
   const tile::Coordinate& rows = *find_coordinate(view, dst.dims[0].axis);
   const std::string origin = integer_text(rows.origin, scope()), stride_text = stride(view.tensor, row_dim);
   out_.line(fmt::format("const {}* const {} = {} + {} * {} + {}{};", type, from,

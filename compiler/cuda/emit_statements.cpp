@@ -39,7 +39,8 @@ bool KernelEmitter::starts_sum(const tile::Block& block, std::size_t n) {
   const auto* fill = branch && branch->body.size() == 1 ? std::get_if<tile::Fill>(&branch->body[0].node) : nullptr;
   if (!fill || fill->value != 0) return false;
   do ++n;
-  while (n < block.size() && std::holds_alternative<tile::Acquire>(block[n].node));
+  while (n < block.size() &&
+         (std::holds_alternative<tile::Acquire>(block[n].node) || std::holds_alternative<tile::Turn>(block[n].node)));
   const auto* mma = n < block.size() ? std::get_if<tile::Mma>(&block[n].node) : nullptr;
   if (!mma || mma->by != Family::wgmma || !mma->accumulate || mma->dst != fill->dst) return false;
   sum_starts_ = branch->condition;
@@ -56,7 +57,7 @@ void KernelEmitter::emit_statement(const tile::Stmt& stmt) {
       [&](const tile::Copy& s) { emit(s); }, [&](const tile::Await& s) { emit(s); },
       [](const tile::Advance&) { refuse("advance"); }, [&](const tile::Reserve& s) { emit(s); },
       [&](const tile::Acquire& s) { emit(s); }, [&](const tile::Release& s) { emit_ring_step(s.tile, false); },
-      [&](const tile::Sync&) { emit_sync(); });
+      [&](const tile::Sync&) { emit_sync(); }, [&](const tile::Turn& s) { emit(s); });
 }
 
 void KernelEmitter::emit(const tile::For& loop) {

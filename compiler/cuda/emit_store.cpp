@@ -127,8 +127,8 @@ void KernelEmitter::emit_store_quads(const View& view, const Mem& src, std::size
   out_.close();
   out_.line(fmt::format("quad_transpose({}, {});", pairs, column_));
   declare_coordinates(coordinates(view, src, true), src, at);
-  out_.line(fmt::format("{}store16({} + {}, {});", row_limits.empty() ? "" : "if (" + row_limits + ") ", to,
-                        src.dims[1].axis, pairs));
+  out_.line(
+      fmt::format("store16({} + {}, {}, {});", to, src.dims[1].axis, pairs, row_limits.empty() ? "true" : row_limits));
   out_.close();
   out_.close();
 }

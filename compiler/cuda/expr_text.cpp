@@ -94,10 +94,16 @@ class Writer {
     return t;
   }
 
-  Text function(const Call& c, const char* name) const {
+  Text function(const Call& c, const std::string& name) const {
     std::string args;
     for (const Expr& arg : c.args) args += (args.empty() ? "" : ", ") + as_real(write(arg)).text;
     return {fmt::format("{}({})", name, args), ValueType::real, kAtom};
+  }
+
+  Text exponential(const Call& c, const std::string& name) const {
+    if (scope_.polynomial.empty()) return function(c, "fast_" + name);
+    return {fmt::format("{}_by({}, {})", name, scope_.polynomial, as_real(write(c.args[0])).text), ValueType::real,
+            kAtom};
   }
 
   Text extremum(const Call& c, const char* integer, const char* real) const {
@@ -147,9 +153,9 @@ class Writer {
         return {"-" + wrap(a, kUnary + 1), a.type, kUnary, a.wide};
       }
       case Op::exp:
-        return function(c, "fast_exp");
+        return exponential(c, "exp");
       case Op::exp2:
-        return function(c, "fast_exp2");
+        return exponential(c, "exp2");
       case Op::log:
         return function(c, "fast_log");
       case Op::log2:

@@ -25,6 +25,8 @@ struct TextScope {
   std::function<Text(const std::string& tensor, const std::vector<std::string>& indices)> read;
   /// Names that are never negative, so that division of integers needs no rounding down.
   std::function<bool(const std::string& name)> non_negative;
+  /// Condition that exponentials are computed by a polynomial; empty: never.
+  std::string polynomial{};
 };
 
 Text text_of(const Expr& e, const TextScope& scope);

@@ -87,6 +87,10 @@ class KernelEmitter {
   // emit_map.cpp
   void emit(const tile::Fill& fill);
   void emit(const tile::Map& map);
+  /// Condition that multiply-adds compute the exponentials of an element that a thread holds, known when the loops over
+  /// the elements are unrolled.
+  std::string polynomial_text(const tile::Map& map, const tile::Mem& dst, const tile::ThreadGrid& grid,
+                              const Element& at) const;
   ColumnWindow window_of(const tile::Map& map, const tile::Mem& dst) const;
   /// Inside the loop over a tile's rows: the first and the last visible of the columns that a thread holds, and the
   /// condition on a held column.
@@ -120,8 +124,10 @@ class KernelEmitter {
   void emit_mma_sync(const tile::Mma& mma);
   /// dst, a left operand in registers, becomes src, in shared memory.
   void emit_ldmatrix(const tile::Mem& dst, const tile::Mem& src);
-  /// Address of what a lane reads first of a left operand in shared memory.
-  std::string left_place(const tile::Mem& lhs, const std::string& lane);
+  /// dst, 16 bits in panels, becomes src, f32 in an accumulator's registers.
+  void emit_stmatrix(const tile::Mem& dst, const tile::Mem& src);
+  /// Address of what a lane reads first of a left operand in shared memory, or writes first of an accumulator.
+  std::string left_place(const tile::Mem& tile, const std::string& thread, const std::string& lane, bool write);
   /// dst, 16 bits in registers, becomes src, f32 in registers.
   void emit_narrow(const tile::Mem& dst, const tile::Mem& src);
 
@@ -145,7 +151,8 @@ class KernelEmitter {
   /// Where the producer passes on the place of the next tile along an axis.
   std::string place_of_tile(std::size_t axis) const;
   tile::Block outside_roles() const;
-  void emit_tma(const tile::View& view, const tile::Mem& dst, bool multicast);
+  void emit(const tile::Turn& turn);
+  void emit_turn(int warpgroup, const char* what, const char* why);
   void emit_barriers(SourceText& out) const;
   bool has_roles() const { return kernel_.producers > 0; }
   /// Address of a slot's barrier: full, or free.
@@ -153,6 +160,8 @@ class KernelEmitter {
   /// The same of the slots that pass on the next tile of a persistent kernel.
   std::string tile_barrier(bool full, const std::string& slot) const;
   std::string barrier_text(int first, const std::string& slot) const;
+  /// Tiles in whose slots the producer passes on what it has copied. Others in shared memory are the consumers' own.
+  std::vector<const tile::Mem*> rings_between_roles() const;
   /// Barriers of the rings in front of that one; of all: null.
   int barriers_before(const tile::Mem* ring) const;
   void emit_role_acquire(const tile::Mem& ring);
@@ -170,6 +179,21 @@ class KernelEmitter {
   void emit_tile_of_place(SourceText& out, bool stores) const;
   /// Passes the places of a tile along the axes on to all blocks; `place` gives that along the first as it is or -1.
   void emit_published_places(const std::function<std::string(std::size_t axis, const std::string& of_first)>& place);
+  // emit_tma.cpp: boxes of a tensor, and the slots from which they are stored
+  /// Where a tile lies in its tensor, in the order of a tensor map.
+  struct TmaPlace {
+    std::string column, row, others;
+  };
+  TmaPlace tma_place(const tile::View& view, const tile::Mem& tile) const;
+  void emit_tma_prefetch(const tile::View& view, const tile::Mem& dst);
+  void emit_tma_load(const tile::View& view, const tile::Mem& dst, bool multicast);
+  void emit_tma_store(const tile::View& view, const tile::Mem& src);
+  /// Whether TMA stores from this tile.
+  bool is_stored_by_tma(const tile::Mem& tile) const;
+  /// A statement of one thread of each consumer, the same one each time: it knows of its own copies alone.
+  void emit_by_storing_thread(const std::string& statement);
+  void emit_reserve_stored();
+  void emit_acquire_stored();
 
   // emit_sync.cpp: rings, barriers and asynchronous copies
   void emit(const tile::Await& await);

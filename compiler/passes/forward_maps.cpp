@@ -93,6 +93,7 @@ Block forwarded(Block block, const tile::Kernel& kernel, const Escapes& escapes)
     }
     auto& other = std::get<Map>(block[*reader].node);
     other.value = substitute(other.value, {{map->dst, map->value}});
+    if (!other.polynomial) other.polynomial = map->polynomial;
     block.erase(block.begin() + static_cast<std::ptrdiff_t>(n));
   }
   return block;

@@ -61,7 +61,7 @@ class Layouts {
         const auto* name = std::get_if<tile::TileName>(operand);
         if (!name) throw InternalError("infer_layouts: an operand of " + mma.dst + " is not staged");
         if (kernel_.find(*name)->space == Space::shared) operands_.insert(*name);
-        if (mma.by == tile::Family::wgmma) read_by_wgmma_.insert(*name);
+        if (mma.by == tile::Family::wgmma) in_panels_.insert(*name);
       }
       return;
     }
@@ -101,6 +101,7 @@ class Layouts {
       const auto* from = std::get_if<tile::TileName>(&copy->src);
       if (to && from && is_fragment(*to) && is_fragment(*from)) groups_.join(*to, *from);
       if (from && copy->via == tile::Via::ldmatrix) operands_.insert(*from);
+      if (from && tile::view_stored_by_tma(stmt)) in_panels_.insert(*from);
     } else if (const auto* mma = std::get_if<Mma>(&stmt.node)) {
       const Mem& lhs = *kernel_.find(std::get<tile::TileName>(mma->lhs));
       const Mem& rhs = *kernel_.find(std::get<tile::TileName>(mma->rhs));
@@ -137,10 +138,11 @@ class Layouts {
     for (const auto& [axis, multiple] : mem.align)
       if (axis == mem.dims.back().axis) return tile::Rows{round_up(extent, static_cast<int>(multiple))};
     if (mem.dims.size() == 1) return tile::Rows{extent};
+    if (in_panels_.contains(mem.name)) return tile::Panels{};
     if (operands_.contains(mem.name)) {
       // Instructions read 16 columns at a time, those beyond a tile's edge too.
       const int columns = round_up(extent, 16), bytes = columns * size_in_bytes(mem.type);
-      if ((bytes % 128 == 0 && columns == extent) || read_by_wgmma_.contains(mem.name)) return tile::Panels{};
+      if (bytes % 128 == 0 && columns == extent) return tile::Panels{};
       return tile::Rows{bytes / 16 % 2 == 0 ? columns + 16 / size_in_bytes(mem.type) : columns};
     }
     const int vector = 16 / size_in_bytes(mem.type);
@@ -154,7 +156,8 @@ class Layouts {
   Groups groups_;
   std::set<std::string> read_across_, one_by_one_, in_vectors_;
   bool tensor_cores_ = false;
-  std::set<std::string> operands_, read_by_wgmma_;  // of tensor cores, in shared memory
+  std::set<std::string> operands_;   // of tensor cores, in shared memory
+  std::set<std::string> in_panels_;  // that wgmma reads, or TMA
 };
 
 }  // namespace

@@ -81,8 +81,12 @@ std::vector<Expr> lengths_of(const Block& block) {
   return out;
 }
 
-/// So much of the L2 cache is for what loops stream; the rest is for what else goes through it.
-constexpr std::int64_t kStreamedEighths = 5;
+/// What loops stream takes a quarter of the L2 cache, or more where that leaves blocks without a choice of tiles, but
+/// never above five eighths: the rest is for what else goes through it, and each half of the cache of sm_90 also keeps
+/// copies of what the other half holds.
+constexpr std::int64_t kStreamedEighths = 2, kMostStreamedEighths = 5;
+/// Tiles of a group for each multiprocessor, so that the longest of one follow the shortest of another evenly.
+constexpr int kTilesEach = 2;
 
 /// The dimensions of a tensor along which a kernel's tiles read other places than each other, the first axis left out.
 std::set<std::size_t> dims_of_tiles(const Kernel& kernel, const std::string& tensor) {
@@ -102,8 +106,8 @@ std::set<std::size_t> dims_of_tiles(const Kernel& kernel, const std::string& ten
   return out;
 }
 
-/// How many tiles of the axes after the first have what they copy inside loops in the L2 cache together, at least one.
-std::optional<Expr> group_in_l2(const tile::Program& program, const Kernel& kernel, const Target& target) {
+/// How many tiles of the axes after the first have what they copy inside loops in `bytes` of the L2 cache together.
+std::optional<Expr> fitting(const tile::Program& program, const Kernel& kernel, std::int64_t bytes) {
   std::vector<std::string> streamed;
   for (const tile::Staging& staging : kernel.stagings) {
     const auto is_at = [&](const tile::TileAxis& axis) { return axis.var == staging.at; };
@@ -114,14 +118,22 @@ std::optional<Expr> group_in_l2(const tile::Program& program, const Kernel& kern
     const tile::Tensor& tensor = *program.find_tensor(name);
     const std::set<std::size_t> of_tiles = dims_of_tiles(kernel, name);
     // Divided by one length after the other: their product may pass what an integer holds.
-    Expr fitting(target.l2_bytes / 8 * kStreamedEighths / static_cast<std::int64_t>(streamed.size()) /
-                 size_in_bytes(tensor.type));
+    Expr group(bytes / static_cast<std::int64_t>(streamed.size()) / size_in_bytes(tensor.type));
     for (std::size_t dim = 0; dim < tensor.dims.size(); ++dim)
-      if (!of_tiles.contains(dim)) fitting = floor_div(fitting, max(tensor.dims[dim], Expr(1)));
-    groups.push_back(fitting);
+      if (!of_tiles.contains(dim)) group = floor_div(group, max(tensor.dims[dim], Expr(1)));
+    groups.push_back(group);
   }
-  const std::optional<Expr> group = tile::extreme(groups, Op::min);
-  return group ? std::optional(max(*group, Expr(1))) : std::nullopt;
+  return tile::extreme(groups, Op::min);
+}
+
+std::optional<Expr> group_in_l2(const tile::Program& program, const Kernel& kernel, const Target& target) {
+  const std::int64_t eighth = target.l2_bytes / 8;
+  const auto small = fitting(program, kernel, eighth * kStreamedEighths);
+  const auto large = fitting(program, kernel, eighth * kMostStreamedEighths);
+  if (!small || !large) return std::nullopt;
+  const Expr count = max(kernel.tiles.front().count, Expr(1));
+  const Expr enough = floor_div(Expr(kTilesEach * target.multiprocessors - 1), count) + 1;
+  return max(min(*large, max(*small, enough)), Expr(1));
 }
 
 void walk_downwards(Kernel& kernel) {

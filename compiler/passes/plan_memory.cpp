@@ -65,8 +65,8 @@ void place_tiles(const tile::Program& program, Kernel& kernel, const Target& tar
   if (kernel.producers > 0) {
     // Of each slot two barriers of 8 bytes: it is full, it is free.
     kernel.barriers = offset;
-    for (const Mem& mem : kernel.mems)
-      if (mem.space == Space::shared) offset += std::int64_t{16} * mem.ring;
+    for (const tile::TileName& name : tile::tiles_loaded_by_tma(kernel.body))
+      offset += std::int64_t{16} * kernel.find(name)->ring;
     // The same of the slots in which the producer passes on the places of the next tile along its axes.
     if (kernel.persistent)
       offset += tile::kTileSlots * static_cast<std::int64_t>(16 + kernel.tiles.size() * sizeof(int));

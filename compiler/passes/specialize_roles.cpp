@@ -1,5 +1,8 @@
 #include "compiler/passes/specialize_roles.h"
 
+#include <algorithm>
+#include <set>
+
 #include "compiler/support/diagnostic.h"
 
 namespace astatide {
@@ -27,34 +30,65 @@ Registers registers_of(int consumers) {
   }
 }
 
-bool is_producers(const Stmt& stmt) {
-  const auto* copy = std::get_if<tile::Copy>(&stmt.node);
-  return std::holds_alternative<tile::Reserve>(stmt.node) || (copy && copy->via == tile::Via::tma);
-}
+/// The producer loads tiles, in slots that it reserves; the consumers do all else.
+class Roles {
+ public:
+  explicit Roles(const Block& body) : loaded_(tile::tiles_loaded_by_tma(body)) {}
 
-bool has_work(const Block& block, bool producer) {
-  bool found = false;
-  tile::walk(block, [&](const Stmt& stmt) {
-    const bool structure = tile::nested_block(stmt) || std::holds_alternative<tile::Let>(stmt.node);
-    found = found || (!structure && is_producers(stmt) == producer);
-  });
-  return found;
-}
-
-/// The statements of one role, with the loops and conditions around them.
-Block part_of(const Block& block, bool producer) {
-  Block out;
-  for (const Stmt& stmt : block) {
-    if (const Block* body = tile::nested_block(stmt)) {
-      if (!has_work(*body, producer)) continue;
-      Stmt copy = stmt;
-      *tile::nested_block(copy) = part_of(*body, producer);
-      out.push_back(std::move(copy));
-    } else if (std::holds_alternative<tile::Let>(stmt.node) || is_producers(stmt) == producer) {
-      out.push_back(stmt);
+  /// The statements of one role, with the loops and conditions around them.
+  Block part_of(const Block& block, bool producer) const {
+    Block out;
+    for (const Stmt& stmt : block) {
+      if (const Block* body = tile::nested_block(stmt)) {
+        if (!has_work(*body, producer)) continue;
+        Stmt copy = stmt;
+        *tile::nested_block(copy) = part_of(*body, producer);
+        out.push_back(std::move(copy));
+      } else if (std::holds_alternative<tile::Let>(stmt.node) || is_producers(stmt) == producer) {
+        out.push_back(stmt);
+      }
     }
+    return out;
   }
-  return out;
+
+ private:
+  bool is_producers(const Stmt& stmt) const {
+    if (const auto* reserve = std::get_if<tile::Reserve>(&stmt.node)) return loaded_.contains(reserve->tile);
+    const auto* copy = std::get_if<tile::Copy>(&stmt.node);
+    return copy && copy->via == tile::Via::tma && !tile::view_stored_by_tma(stmt);
+  }
+
+  bool has_work(const Block& block, bool producer) const {
+    bool found = false;
+    tile::walk(block, [&](const Stmt& stmt) {
+      const bool structure = tile::nested_block(stmt) || std::holds_alternative<tile::Let>(stmt.node);
+      found = found || (!structure && is_producers(stmt) == producer);
+    });
+    return found;
+  }
+
+  std::set<tile::TileName> loaded_;
+};
+
+/// Whether a slot is filled here: it is reserved, and the copy stands behind that.
+bool fills_single_slot(const Kernel& kernel, const Block& block, std::size_t at) {
+  const auto* reserve = at + 1 < block.size() ? std::get_if<tile::Reserve>(&block[at].node) : nullptr;
+  return reserve && kernel.find(reserve->tile)->ring == 1 && std::holds_alternative<tile::Copy>(block[at + 1].node);
+}
+
+/// Where blocks stay, the only slot of a tile is free when the tile before is nearly done. What is copied into it comes
+/// into the L2 cache meanwhile, and the copies of a peeled iteration, which need not wait for it, go first.
+void wait_for_single_slots(const Kernel& kernel, Block& block) {
+  for (std::size_t n = 0; n < block.size(); ++n) {
+    if (!fills_single_slot(kernel, block, n)) continue;
+    std::get<tile::Reserve>(block[n].node).ahead = std::get<tile::View>(std::get<tile::Copy>(block[n + 1].node).src);
+  }
+  for (std::size_t n = block.size(); n-- > 0;) {
+    const auto* next = n + 2 < block.size() ? std::get_if<tile::For>(&block[n + 2].node) : nullptr;
+    if (!next || next->kind != tile::For::Kind::once || !fills_single_slot(kernel, block, n)) continue;
+    const auto begin = block.begin() + static_cast<std::ptrdiff_t>(n);
+    std::rotate(begin, begin + 2, begin + 3);
+  }
 }
 
 }  // namespace
@@ -71,8 +105,11 @@ tile::Program specialize_roles(const tile::Program& program, const Target&) {
       if (std::holds_alternative<tile::Let>(stmt.node)) lets.push_back(stmt);
     Block body = lets;
     std::erase_if(kernel.body, [](const Stmt& stmt) { return std::holds_alternative<tile::Let>(stmt.node); });
-    body.push_back({tile::Role{"producer", kernel.producers, registers.producer, part_of(kernel.body, true)}});
-    body.push_back({tile::Role{"consumer", consumers, registers.consumer, part_of(kernel.body, false)}});
+    const Roles roles(kernel.body);
+    Block copies = roles.part_of(kernel.body, true);
+    if (kernel.persistent) wait_for_single_slots(kernel, copies);
+    body.push_back({tile::Role{"producer", kernel.producers, registers.producer, std::move(copies)}});
+    body.push_back({tile::Role{"consumer", consumers, registers.consumer, roles.part_of(kernel.body, false)}});
     kernel.body = std::move(body);
   }
   return out;

@@ -9,12 +9,6 @@ namespace {
 
 constexpr std::size_t kMaxSlotsInAll = 64;
 
-bool has_exponential(const Expr& e) {
-  bool found = false;
-  visit(e, [&](const Expr& node) { found = found || node.is_call(Op::exp) || node.is_call(Op::exp2); });
-  return found;
-}
-
 bool stands_in_exponent(const std::string& name, const Expr& e) {
   bool found = false;
   visit(e, [&](const Expr& node) {

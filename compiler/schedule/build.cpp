@@ -52,6 +52,9 @@ PlacementBuilder& PlacementBuilder::align_storage(AxisNumbers multiples) {
 PlacementBuilder& PlacementBuilder::overlap(int cover_part, int cover_whole) {
   return set(DirectiveKind::overlap, Fraction{cover_part, cover_whole});
 }
+PlacementBuilder& PlacementBuilder::exp2(int polynomial_part, int polynomial_whole) {
+  return set(DirectiveKind::exp2, Fraction{polynomial_part, polynomial_whole});
+}
 
 ScheduleBuilder& ScheduleBuilder::name(std::string name) {
   schedule_.name = std::move(name);
@@ -73,8 +76,9 @@ ScheduleBuilder& ScheduleBuilder::bound(const std::string& extent, std::int64_t 
   return *this;
 }
 
-ScheduleBuilder& ScheduleBuilder::warps(int producer, int consumer) {
+ScheduleBuilder& ScheduleBuilder::warps(int producer, int consumer, bool alternate) {
   schedule_.warps = {{"producer", producer}, {"consumer", consumer}};
+  schedule_.alternate = alternate;
   return *this;
 }
 

@@ -2,6 +2,7 @@
 
 #include "compiler/schedule/directives.h"
 #include "compiler/schedule/legality.h"
+#include "compiler/support/contains.h"
 
 // The instructions that compute products, and the copies that feed them.
 
@@ -125,6 +126,28 @@ class TensorCores {
   const Location where_;
 };
 
+/// Of an output: how its tiles get to global memory.
+void check_stored(LegalityCheck& check, const Placement& placement, const Directive& directive) {
+  constexpr std::size_t kMostAxes = 5;  // CUDA Driver API, cuTensorMapEncodeTiled
+  const auto error = [&](const std::string& message, std::vector<std::string> notes) {
+    check.errors.error(directive.where, "copy of " + placement.name + ": " + message, std::move(notes));
+  };
+  if (placement.copy() == CopyPath::cp_async)
+    return error("cp_async copies to shared memory, and the tiles of " + placement.name + " go to global memory",
+                 {"copy: tma, or leave it out"});
+  const std::vector<std::string>& indices = check.algorithm.find_func(placement.name)->indices;
+  if (std::all_of(indices.begin(), indices.end(),
+                  [&](const std::string& index) { return contains(check.cascade.rows, index); }))
+    return error("it has one number a row, tma stores tiles of rows and columns", {"leave it out"});
+  if (indices.size() > kMostAxes)
+    return error("it has " + std::to_string(indices.size()) + " axes, a tensor map describes at most " +
+                     std::to_string(kMostAxes),
+                 {"leave it out"});
+  if (check.input_type && !is_sixteen_bits(*check.input_type))
+    error("it is " + std::string(name_of(*check.input_type)) + ", tma stores tiles of f16 or bf16",
+          {"--dtype bf16, or leave it out"});
+}
+
 void check_copy(LegalityCheck& check, const Placement& placement, const Directive& directive) {
   if (placement.copy() == CopyPath::vector) return;
   const auto error = [&](const std::string& message, std::vector<std::string> notes) {
@@ -135,6 +158,7 @@ void check_copy(LegalityCheck& check, const Placement& placement, const Directiv
     return error("tma is of sm_90a, the schedule's target is " + check.least.name, {"copy: cp_async"});
   if (placement.copy() == CopyPath::tma && check.schedule.warps.empty())
     return error("tma needs a producer", {"warps: {producer: 1, consumer: 2}"});
+  if (check.is_root(placement.name)) return check_stored(check, placement, directive);
   if (placement.find(DirectiveKind::vectorize) != nullptr)
     return error(std::string(name_of(placement.copy())) + " copies whole rows, vectorize would have no effect",
                  {"leave vectorize out"});
@@ -228,7 +252,7 @@ void check_products(LegalityCheck& check) {
   }
   for (const Placement& placement : check.schedule.placements)
     if (const Directive* copy = placement.find(DirectiveKind::copy);
-        copy != nullptr && check.role_of(placement.name) == NameRole::input)
+        copy != nullptr && (check.role_of(placement.name) == NameRole::input || check.is_root(placement.name)))
       check_copy(check, placement, *copy);
 }
 

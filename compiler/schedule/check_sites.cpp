@@ -54,7 +54,7 @@ void check_machine(LegalityCheck& check, const Placement& placement, const Direc
                        {"parallel spreads loops over the cores"});
   const bool rings = directive.kind == DirectiveKind::ring_buffer && placement.ring_buffer() > 1;
   const bool width = directive.kind == DirectiveKind::vectorize && part.site == kStagedInput;
-  if (directive.kind == DirectiveKind::threads || rings || width)
+  if (directive.kind == DirectiveKind::threads || directive.kind == DirectiveKind::exp2 || rings || width)
     check.errors.error(directive.where, of + " would have no effect on cpu", {"leave it out"});
 }
 

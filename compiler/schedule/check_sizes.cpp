@@ -62,6 +62,7 @@ class BudgetFinder {
   std::optional<Budget> find() {
     for (const Operand& operand : check_.operands) add_operand(operand);
     for (const Placement& placement : check_.schedule.placements) add_definition(placement);
+    add_output();
     return known_ ? std::optional(std::move(budget_)) : std::nullopt;
   }
 
@@ -120,6 +121,15 @@ class BudgetFinder {
                &nest_ == check_.main_nest() && check_.least.is_cuda()) {
       add(std::move(buffer), nullptr, check_.axes_of(placement.name));
     }
+  }
+
+  /// The tile from which TMA stores.
+  void add_output() {
+    if (nest_.placement->copy() != CopyPath::tma || !check_.target.is_cuda()) return;
+    BudgetBuffer buffer;
+    buffer.name = nest_.root;
+    buffer.type = type_of_input(check_, "");
+    add(std::move(buffer), nullptr, check_.algorithm.find_func(nest_.root)->indices);
   }
 
   /// The bound of the axis in whole tiles.

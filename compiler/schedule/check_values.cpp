@@ -95,6 +95,9 @@ void check_warps(const Schedule& schedule, const Subject& subject) {
   if (schedule.warpgroups_of("producer") != 1) subject.error("one producer is needed", {"producer: 1"});
   if (schedule.warpgroups_of("consumer") == 0) subject.error("no consumer is named", {"consumer: 2"});
   if (schedule.warps.size() > 2) subject.error("a role is given twice");
+  if (schedule.alternate && schedule.warpgroups_of("consumer") == 1)
+    subject.error("alternate: 1 consumer has no other to take turns with, at least 2 are needed",
+                  {"consumer: 2", "leave alternate out"});
 }
 
 bool form_matches(const DirectiveValue& value, ValueForm form) {
@@ -113,7 +116,7 @@ bool form_matches(const DirectiveValue& value, ValueForm form) {
       return std::holds_alternative<std::vector<std::string>>(value);
     case ValueForm::axis_numbers:
       return std::holds_alternative<AxisNumbers>(value);
-    case ValueForm::cover:
+    case ValueForm::part:
       return std::holds_alternative<Fraction>(value);
     default:
       return false;
@@ -199,15 +202,15 @@ void check_directive_value(const Directive& directive, const std::string& owner,
                       near.empty() ? std::vector<std::string>{} : std::vector{"did you mean " + near + "?"});
       break;
     }
-    case ValueForm::cover: {
-      const auto& cover = std::get<Fraction>(directive.value);
-      const std::string said = "cover " + to_string(cover);
-      if (cover.whole < info.least || cover.whole > info.most) {
-        const std::string step = "1/" + std::to_string(cover.whole);
+    case ValueForm::part: {
+      const auto& part = std::get<Fraction>(directive.value);
+      const std::string said = std::string(info.words[0]) + " " + to_string(part);
+      if (part.whole < info.least || part.whole > info.most) {
+        const std::string step = "1/" + std::to_string(part.whole);
         subject.error(said + " counts in parts of " + step + ", allowed are 1/" + std::to_string(info.least) +
                       " to 1/" + std::to_string(info.most));
-      } else if (cover.part < 0 || cover.part > cover.whole) {
-        subject.error(said + (cover.part < 0 ? " is less than nothing" : " is more than a whole"));
+      } else if (part.part < 0 || part.part > part.whole) {
+        subject.error(said + (part.part < 0 ? " is less than nothing" : " is more than a whole"));
       }
       break;
     }
@@ -240,7 +243,7 @@ void check_schedule_values(const Schedule& schedule, Diagnostics& errors) {
   if (!schedule.bound.empty() || schedule.places.count("bound") > 0) check_axis_numbers(schedule.bound, bounds);
 
   const Subject warps{*find_directive("warps"), "", place("warps"), errors};
-  if (!schedule.warps.empty() || schedule.places.count("warps") > 0) check_warps(schedule, warps);
+  if (!schedule.warps.empty() || schedule.alternate || schedule.places.count("warps") > 0) check_warps(schedule, warps);
 
   if (schedule.placements.size() > kMostNames)
     errors.error(schedule.where, std::to_string(schedule.placements.size()) + " names, at most " +

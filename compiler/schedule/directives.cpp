@@ -39,10 +39,14 @@ std::vector<DirectiveInfo> make_table() {
        "tiles into "
        "the slots of rings, and 1 to 4 consumers, which compute and share the rows of a tile. Registers go from the "
        "producer "
-       "to the consumers. Takes the place of threads; every staged input has copy: tma.",
-       "warps: {producer: 1, consumer: 2}", "for j.o: copy K_tile; sync; S = Q * K_tile; sync",
+       "to the consumers. Takes the place of threads; every staged input has copy: tma. With alternate: true two or "
+       "more "
+       "consumers take turns at the tensor cores: each issues the products of its turn, passes it on, and computes "
+       "what "
+       "lies between products while the others issue theirs.",
+       "warps: {producer: 1, consumer: 2, alternate: true}", "for j.o: copy K_tile; sync; S = Q * K_tile; sync",
        "producer: for j.o: wait for a free slot of K_tile; copy K_tile\n"
-       "consumer: for j.o: wait for a full slot of K_tile; S = Q * K_tile; free the slot"},
+       "consumer: for j.o: wait for a full slot of K_tile; take the turn; S = Q * K_tile; pass it; free the slot"},
       {"tile", Kind::tile, kRootDefinition, Form::axis_numbers, 1, 1024, false,
        "Splits the loop over an axis into a loop over tiles, named i.o, and the tile. Axes not named are whole in the "
        "tile. "
@@ -130,7 +134,7 @@ std::vector<DirectiveInfo> make_table() {
        "copy K_tile[0] <- K[0]\nfor j.o: copy K_tile[(j.o + 1) % 2] <- K[j.o + 1]; S = Q * K_tile[j.o % 2]; sync"},
       {"copy",
        Kind::copy,
-       kStagedInput,
+       kRootDefinition | kStagedInput,
        Form::word,
        0,
        0,
@@ -143,7 +147,11 @@ std::vector<DirectiveInfo> make_table() {
        "tensor "
        "map describes the tensor, one thread starts the copy of a whole tile; strides and addresses are multiples of "
        "16 "
-       "bytes.",
+       "bytes. Of an output with a kernel of its own it is how tiles get to global memory. vector: from registers, by "
+       "the "
+       "threads that hold them. tma, for f16 and bf16: by way of a tile in shared memory, from which one thread of "
+       "each "
+       "consumer starts the copy of 64 rows, and the others go on.",
        "K: {stage_at: j.o, store_in: shared, copy: cp_async, ring_buffer: 2}",
        "for j.o:\n  r = load K[64 rows of j]; K_tile = r; sync\n  S = Q * K_tile",
        "start K_tile[0] <- K[0]\nfor j.o:\n  wait for K_tile[j.o % 2]; sync\n  start K_tile[(j.o + 1) % 2] <- K[j.o + "
@@ -184,7 +192,13 @@ std::vector<DirectiveInfo> make_table() {
        "Pads the extent of an axis of a tile in shared memory to a multiple, to move rows to other banks.",
        "K: {stage_at: j.o, store_in: shared, align_storage: {d: 68}}", "K_tile: f32[j 64, d 64]",
        "K_tile: f32[j 64, d 64 of 68]"},
-      {"overlap", Kind::overlap, kInnerDefinition, Form::cover, 1, 64, false,
+      {"overlap",
+       Kind::overlap,
+       kInnerDefinition,
+       Form::part,
+       1,
+       64,
+       false,
        "Runs the last product of a tile one iteration later, behind this definition's product of the next tile, so "
        "that "
        "tensor cores work while the other units compute what lies between. cover is the part of the columns of the "
@@ -196,7 +210,25 @@ std::vector<DirectiveInfo> make_table() {
        "S: {compute_at: j.o, overlap: {cover: 1/2}}",
        "for j.o:\n  S = Q * K[j.o]\n  P = softmax step of S\n  O += P * V[j.o]",
        "S = Q * K[0]; P = softmax step of S\nfor j.o from 1:\n  start S = Q * K[j.o]\n  start O += P * V[j.o - 1]\n"
-       "  wait for S; first half of the columns of P\n  wait for O; second half of the columns of P\nO += P * V[last]"},
+       "  wait for S; first half of the columns of P\n  wait for O; second half of the columns of P\nO += P * V[last]",
+       {"cover", "columns"}},
+      {"exp2",
+       Kind::exp2,
+       kInnerDefinition,
+       Form::part,
+       1,
+       64,
+       false,
+       "On GPUs, the part of the definition's exponentials that multiply-adds compute, by a polynomial, and not the "
+       "special-function unit, which has an eighth of their rate and computes the others meanwhile. Results are as "
+       "exact. Which is which goes by the place in a thread's registers, evenly spread. A CPU that runs the schedule "
+       "of "
+       "a GPU computes all alike.",
+       "P: {compute_at: j.o, exp2: {polynomial: 1/4}}",
+       "P[0..4] = exp2(x[0..4])     # special-function unit",
+       "P[1..4] = exp2(x[1..4])     # special-function unit\n"
+       "P[0] = 2^floor(x[0]) * polynomial(x[0] - floor(x[0]))     # multiply-adds",
+       {"polynomial", "exponentials"}},
   };
 }
 
@@ -266,13 +298,15 @@ std::string describe_form(ValueForm form) {
       return "a map of roles to warpgroups, such as {producer: 1, consumer: 2}";
     case ValueForm::extent_numbers:
       return "a map of extents to integers, such as {Sk: 1024}";
-    case ValueForm::cover:
-      return "a part of the columns, such as {cover: 1/2}";
+    case ValueForm::part:
+      return "a part, such as 1/2";
   }
   throw InternalError("value form without words");
 }
 
 std::string describe_value(const DirectiveInfo& info) {
+  if (info.form == ValueForm::part)
+    return "a part of the " + std::string(info.words[1]) + ", such as {" + std::string(info.words[0]) + ": 1/2}";
   if (info.form != ValueForm::word) return describe_form(info.form);
   std::string out;
   for (std::size_t n = 0; n < info.words.size(); ++n) {

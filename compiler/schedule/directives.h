@@ -23,8 +23,8 @@ enum class ValueForm : std::uint8_t {
   target,          // sm_80
   rewrite,         // none, online or {online: {rescale: lazy, grow: 30}}
   extent_numbers,  // {Sk: 1024}
-  role_numbers,    // {producer: 1, consumer: 2}
-  cover,           // {cover: 1/2}
+  role_numbers,    // {producer: 1, consumer: 2, alternate: true}
+  part,            // {cover: 1/2}: a part under a word of the directive's own
 };
 
 /// Where a key may stand, as bits.
@@ -47,6 +47,7 @@ struct DirectiveInfo {
   std::string_view doc;
   std::string_view example;        // YAML
   std::string_view before, after;  // what the example makes of a loop nest
+  /// Of ValueForm::word: those that may be written. Of ValueForm::part: the key, and what it is a part of.
   std::vector<std::string_view> words = {};
 };
 
@@ -60,7 +61,7 @@ std::vector<std::string> directive_keys(unsigned sites);
 std::string describe_sites(unsigned sites);
 /// "a list of loops, such as [i.o, h, b]": for messages.
 std::string describe_form(ValueForm form);
-/// The same, with the words that a directive takes: "vector, cp_async or tma".
+/// The same, with the words that a directive has: "vector, cp_async or tma".
 std::string describe_value(const DirectiveInfo& info);
 
 /// Refuses a value of the wrong form or out of range, and names that are none. `owner` is the name that the directive

@@ -111,6 +111,7 @@ void check_storage(LegalityCheck& check);
 void check_products(LegalityCheck& check);
 void check_cluster(LegalityCheck& check);
 void check_overlap(LegalityCheck& check);
+void check_exponentials(LegalityCheck& check);
 void check_rewrite(LegalityCheck& check);
 void check_sizes(LegalityCheck& check);
 

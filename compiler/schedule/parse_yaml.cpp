@@ -55,7 +55,7 @@ class Parser {
     const DirectiveInfo* info = find_directive(key);
     if (info != nullptr && (info->sites & kTopLevel) != 0) {
       if (info->form == ValueForm::extent_numbers) return parse_numbers(value, *info, schedule_.bound);
-      if (info->form == ValueForm::role_numbers) return parse_numbers(value, *info, schedule_.warps);
+      if (info->form == ValueForm::role_numbers) return parse_warps(value, *info);
       schedule_.places[key] = value.where;
       return info->form == ValueForm::target ? parse_target(value) : parse_rewrite(value);
     }
@@ -80,6 +80,32 @@ class Parser {
     if (!numbers) return;
     into = std::move(*numbers);
     schedule_.places[std::string(info.key)] = value.where;
+  }
+
+  /// {producer: 1, consumer: 2, alternate: true}
+  void parse_warps(const YamlNode& value, const DirectiveInfo& info) {
+    YamlNode roles = value;
+    roles.keys.clear(), roles.items.clear();
+    if (value.is_map())
+      for_each_entry(value, [&](const std::string& key, const YamlNode& at, const YamlNode& item) {
+        if (key == "alternate") return parse_alternate(item);
+        if (boolean(item) && key != "producer" && key != "consumer") {
+          errors_.error(at.where, "unknown key '" + quoted(key) + "' of warps",
+                        suggestion(key, {"producer", "consumer", "alternate"}));
+          return;
+        }
+        roles.keys.push_back(at);
+        roles.items.push_back(item);
+      });
+    parse_numbers(roles, info, schedule_.warps);
+  }
+
+  void parse_alternate(const YamlNode& value) {
+    const std::optional<bool> flag = boolean(value);
+    schedule_.places["alternate"] = value.where;
+    if (!flag) return wrong_type(value, "alternate", describe_form(ValueForm::flag));
+    if (!*flag) errors_.error(value.where, "alternate: false would have no effect", {"leave the key out"});
+    schedule_.alternate = *flag;
   }
 
   void parse_target(const YamlNode& value) {
@@ -178,8 +204,7 @@ class Parser {
     const std::string key(info.key);
     switch (info.form) {
       case ValueForm::flag:
-        if (value.is_scalar() && !value.quoted && (value.value == "true" || value.value == "false"))
-          return value.value == "true";
+        if (const auto flag = boolean(value)) return *flag;
         break;
       case ValueForm::integer:
         if (const auto number = integer(value)) return *number;
@@ -195,8 +220,8 @@ class Parser {
       case ValueForm::axis_numbers:
         if (auto numbers = axis_numbers(value, key, describe_form(info.form))) return std::move(*numbers);
         return std::nullopt;
-      case ValueForm::cover:
-        return parse_cover(value, info);
+      case ValueForm::part:
+        return parse_part(value, info);
       default:
         throw InternalError("a directive with the value of a top-level key");
     }
@@ -228,23 +253,29 @@ class Parser {
   }
 
   /// {cover: 1/2}
-  std::optional<DirectiveValue> parse_cover(const YamlNode& value, const DirectiveInfo& info) {
+  std::optional<DirectiveValue> parse_part(const YamlNode& value, const DirectiveInfo& info) {
     if (value.kind != YamlNode::Kind::map || value.items.empty()) {
-      wrong_type(value, std::string(info.key), describe_form(info.form));
+      wrong_type(value, std::string(info.key), describe_value(info));
       return std::nullopt;
     }
+    const std::string wanted(info.words[0]);
     std::optional<DirectiveValue> out;
     for_each_entry(value, [&](const std::string& key, const YamlNode& at, const YamlNode& part) {
-      if (key != "cover") {
+      if (key != wanted) {
         errors_.error(at.where, "unknown key '" + quoted(key) + "' of " + std::string(info.key),
-                      suggestion(key, {"cover"}));
+                      suggestion(key, {wanted}));
       } else if (const auto number = fraction(part)) {
         out = *number;
       } else {
-        wrong_type(part, key, "a part of the columns, such as 1/2");
+        wrong_type(part, key, "a part of the " + std::string(info.words[1]) + ", such as 1/2");
       }
     });
     return out;
+  }
+
+  static std::optional<bool> boolean(const YamlNode& value) {
+    if (!value.is_scalar() || value.quoted || (value.value != "true" && value.value != "false")) return std::nullopt;
+    return value.value == "true";
   }
 
   /// 1/2, or a whole number.

@@ -57,7 +57,7 @@ std::string arguments(const Directive& directive) {
         return out;
       },
       [](const AxisNumbers& numbers) { return braces(numbers); },
-      [](const Fraction& cover) { return std::to_string(cover.part) + ", " + std::to_string(cover.whole); });
+      [](const Fraction& part) { return std::to_string(part.part) + ", " + std::to_string(part.whole); });
 }
 
 std::string arguments(const Rescale& rescale) {
@@ -79,7 +79,7 @@ std::string print_schedule_as_cpp(const Schedule& schedule) {
     call("bound(" + literal(extent) + ", " + std::to_string(value) + ")");
   if (!schedule.warps.empty())
     call("warps(" + std::to_string(schedule.warpgroups_of("producer")) + ", " +
-         std::to_string(schedule.warpgroups_of("consumer")) + ")");
+         std::to_string(schedule.warpgroups_of("consumer")) + (schedule.alternate ? ", true)" : ")"));
   for (const Placement& placement : schedule.placements) {
     std::string text = "place(PlacementBuilder(" + literal(placement.name) + ")";
     for (const Directive& directive : placement.directives)

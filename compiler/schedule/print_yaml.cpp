@@ -30,9 +30,9 @@ std::string flow(const Rescale& rescale) {
   return out + "}}";
 }
 
-std::string flow(const DirectiveValue& value) {
+std::string flow(const Directive& directive) {
   return match(
-      value, [](bool flag) { return std::string(flag ? "true" : "false"); },
+      directive.value, [](bool flag) { return std::string(flag ? "true" : "false"); },
       [](std::int64_t number) { return std::to_string(number); }, [](const std::string& text) { return word(text); },
       [](const std::vector<std::string>& names) {
         std::string out;
@@ -45,7 +45,9 @@ std::string flow(const DirectiveValue& value) {
         return "[" + out + "]";
       },
       [](const AxisNumbers& numbers) { return flow(numbers); },
-      [](const Fraction& cover) { return "{cover: " + to_string(cover) + "}"; });
+      [&](const Fraction& part) {
+        return "{" + std::string(directive_info(directive.kind).words[0]) + ": " + to_string(part) + "}";
+      });
 }
 
 }  // namespace
@@ -59,12 +61,16 @@ std::string print_schedule(const Schedule& schedule) {
                                                     : "none") +
          "\n";
   if (!schedule.bound.empty()) out += "bound: " + flow(schedule.bound) + "\n";
-  if (!schedule.warps.empty()) out += "warps: " + flow(schedule.warps) + "\n";
+  if (!schedule.warps.empty()) {
+    std::string warps = flow(schedule.warps);
+    if (schedule.alternate) warps.insert(warps.size() - 1, ", alternate: true");
+    out += "warps: " + warps + "\n";
+  }
   for (const Placement& placement : schedule.placements) {
     std::string directives;
     for (const Directive& directive : placement.directives)
-      directives += (directives.empty() ? "" : ", ") + std::string(directive_info(directive.kind).key) + ": " +
-                    flow(directive.value);
+      directives +=
+          (directives.empty() ? "" : ", ") + std::string(directive_info(directive.kind).key) + ": " + flow(directive);
     out += word(placement.name) + ": {" + directives + "}\n";
   }
   return out;

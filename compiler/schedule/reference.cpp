@@ -12,7 +12,7 @@ namespace {
 std::string code_block(std::string_view text) { return "```\n" + std::string(text) + "\n```\n"; }
 
 std::string range_of(const DirectiveInfo& info) {
-  if (info.most <= info.least || info.form == ValueForm::cover) return "";
+  if (info.most <= info.least || info.form == ValueForm::part) return "";
   std::string out = "; each number ";
   if (info.form == ValueForm::integer) out = "; ";
   out += std::to_string(info.least) + " to " + std::to_string(info.most);
@@ -101,14 +101,15 @@ JsonEntries target_schema() {
   return {{"enum", json_array(names)}};
 }
 
-JsonEntries cover_schema() {
+JsonEntries part_schema(const DirectiveInfo& info) {
   const std::string fraction =
       json_object({{"type", json_string("string")}, {"pattern", json_string("^[0-9]{1,2}/[1-9][0-9]?$")}});
   const std::string whole = json_object({{"enum", json_array({"0", "1"})}});
   return {{"type", json_string("object")},
           {"additionalProperties", "false"},
           {"minProperties", "1"},
-          {"properties", json_object({{"cover", json_object({{"oneOf", json_array({fraction, whole})}})}})}};
+          {"properties",
+           json_object({{std::string(info.words[0]), json_object({{"oneOf", json_array({fraction, whole})}})}})}};
 }
 
 JsonEntries value_schema(const DirectiveInfo& info) {
@@ -132,10 +133,12 @@ JsonEntries value_schema(const DirectiveInfo& info) {
               {"additionalProperties", numbers_by_name(info)}};
     case ValueForm::role_numbers: {
       const std::string producer = json_object({{"enum", json_array({"1"})}});
+      const std::string alternate = json_object({{"enum", json_array({"true"})}});
       return {{"type", json_string("object")},
               {"additionalProperties", "false"},
               {"required", json_array({json_string("producer"), json_string("consumer")})},
-              {"properties", json_object({{"producer", producer}, {"consumer", numbers_by_name(info)}})}};
+              {"properties",
+               json_object({{"producer", producer}, {"consumer", numbers_by_name(info)}, {"alternate", alternate}})}};
     }
     case ValueForm::space:
       return {{"enum", json_array({json_string("global"), json_string("shared"), json_string("register")})}};
@@ -144,8 +147,8 @@ JsonEntries value_schema(const DirectiveInfo& info) {
       for (const std::string_view word : info.words) words.push_back(json_string(word));
       return {{"enum", json_array(words)}};
     }
-    case ValueForm::cover:
-      return cover_schema();
+    case ValueForm::part:
+      return part_schema(info);
     case ValueForm::target:
       return target_schema();
     case ValueForm::rewrite:

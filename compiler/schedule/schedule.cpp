@@ -32,6 +32,11 @@ std::optional<LoopName> loop_of(const Placement& placement, DirectiveKind kind) 
   return loop == nullptr ? std::nullopt : std::optional<LoopName>(*loop);
 }
 
+std::optional<Fraction> fraction_of(const Placement& placement, DirectiveKind kind) {
+  const auto* part = value_of<Fraction>(placement, kind);
+  return part == nullptr ? std::nullopt : std::optional(*part);
+}
+
 bool same_directives(const Placement& a, const Placement& b) {
   return a.name == b.name &&
          std::equal(a.directives.begin(), a.directives.end(), b.directives.begin(), b.directives.end(),
@@ -195,10 +200,9 @@ std::optional<int> Placement::align_storage_of(const std::string& axis) const {
   return number_of(*this, DirectiveKind::align_storage, axis);
 }
 
-std::optional<Fraction> Placement::overlap() const {
-  const auto* cover = value_of<Fraction>(*this, DirectiveKind::overlap);
-  return cover == nullptr ? std::nullopt : std::optional(*cover);
-}
+std::optional<Fraction> Placement::overlap() const { return fraction_of(*this, DirectiveKind::overlap); }
+
+std::optional<Fraction> Placement::exp2() const { return fraction_of(*this, DirectiveKind::exp2); }
 
 const Placement* Schedule::find(const std::string& wanted) const {
   const auto found =
@@ -227,7 +231,7 @@ std::optional<std::pair<int, int>> Schedule::threads_of(const Placement& placeme
 
 bool equal(const Schedule& a, const Schedule& b) {
   return a.target == b.target && a.rewrite == b.rewrite && a.rescale == b.rescale && a.bound == b.bound &&
-         a.warps == b.warps &&
+         a.warps == b.warps && a.alternate == b.alternate &&
          std::equal(a.placements.begin(), a.placements.end(), b.placements.begin(), b.placements.end(),
                     same_directives);
 }

@@ -23,7 +23,8 @@ std::string_view name_of(Space space);
 enum class Family : std::uint8_t { unset, fma, mma_sync, wgmma };
 std::string_view name_of(Family family);
 
-/// How a tile gets from global to shared memory: through registers, or asynchronously.
+/// How a tile gets from global to shared memory, or from registers to global memory: by the threads that hold it, or
+/// asynchronously.
 enum class CopyPath : std::uint8_t { vector, cp_async, tma };
 std::string_view name_of(CopyPath path);
 
@@ -60,7 +61,7 @@ enum class DirectiveKind : std::uint8_t {
   store_in,       // of a definition or a staged input: shared or register (global with compute_root)
   stage_at,       // of an input: the loop at which its tile is copied
   ring_buffer,    // of a staged input: number of slots
-  copy,           // of a staged input: how its tile is copied
+  copy,           // of a staged input or an output: how its tile is copied
   mma,            // of a definition that holds a product: the instructions that compute the products of its kernel
   vectorize,      // of a staged input: elements a load; of a root definition on the CPU: lanes
   unroll,         // of a definition: {axis: factor}
@@ -68,6 +69,7 @@ enum class DirectiveKind : std::uint8_t {
                   // storage
   persistent,     // of a root definition: blocks stay and take one tile after the other
   overlap,        // of a definition that holds a product: the next tile's product runs behind this tile's last one
+  exp2,           // of a definition that holds exponentials: the part that multiply-adds compute
 };
 
 struct Directive {
@@ -106,6 +108,8 @@ struct Placement {
   std::optional<int> align_storage_of(const std::string& axis) const;
   /// The part of the weights' columns that stands before the wait for the delayed product.
   std::optional<Fraction> overlap() const;
+  /// The part of the exponentials that a polynomial computes.
+  std::optional<Fraction> exp2() const;
 };
 
 enum class RewriteMode : std::uint8_t { none, online };
@@ -133,6 +137,8 @@ struct Schedule {
   std::vector<std::pair<std::string, std::int64_t>> bound;
   /// {producer: 1, consumer: 2}: a warpgroup that copies, and those that compute. Empty: all threads do both.
   AxisNumbers warps;
+  /// Of warps: consumers take turns at the tensor cores.
+  bool alternate = false;
   std::vector<Placement> placements;       // in the order written
   std::map<std::string, Location> places;  // of top-level keys
   Location where;
@@ -186,6 +192,7 @@ class PlacementBuilder {
   PlacementBuilder& unroll(AxisNumbers factors);
   PlacementBuilder& align_storage(AxisNumbers multiples);
   PlacementBuilder& overlap(int cover_part, int cover_whole);
+  PlacementBuilder& exp2(int polynomial_part, int polynomial_whole);
   const Placement& placement() const { return placement_; }
 
  private:
@@ -204,7 +211,7 @@ class ScheduleBuilder {
   ScheduleBuilder& rescale(RescaleMode mode, std::optional<int> grow = std::nullopt,
                            std::optional<int> over = std::nullopt);
   ScheduleBuilder& bound(const std::string& extent, std::int64_t value);
-  ScheduleBuilder& warps(int producer, int consumer);
+  ScheduleBuilder& warps(int producer, int consumer, bool alternate = false);
   ScheduleBuilder& place(const PlacementBuilder& placement);
   Schedule build() const { return schedule_; }
 

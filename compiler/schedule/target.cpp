@@ -13,7 +13,8 @@ struct Occupancy {
   std::int64_t shared_kib_per_sm;
   int threads_per_sm;
   int blocks_per_sm;
-  std::int64_t l2_mib;  // whitepapers of A100, RTX 3090, L4, H100, B200, RTX 5090
+  std::int64_t l2_mib;  // this and the next: whitepapers of A100, RTX 3090, L4, H100, B200, RTX 5090
+  int multiprocessors;
 };
 
 Target cuda_target(std::string name, int compute_capability, const Occupancy& facts) {
@@ -24,6 +25,7 @@ Target cuda_target(std::string name, int compute_capability, const Occupancy& fa
   t.shared_memory_per_block = facts.shared_kib_per_block * kKiB;
   t.shared_memory_per_sm = facts.shared_kib_per_sm * kKiB;
   t.l2_bytes = facts.l2_mib * kKiB * kKiB;
+  t.multiprocessors = facts.multiprocessors;
   t.registers_per_sm = 65536;
   t.registers_per_thread = 255;
   t.threads_per_block = 1024;
@@ -50,12 +52,12 @@ Target cpu_target() {
 
 const std::vector<Target>& known_targets() {
   static const std::vector<Target> targets = {
-      cuda_target("sm_80", 80, {163, 164, 2048, 32, 40}),
-      cuda_target("sm_86", 86, {99, 100, 1536, 16, 6}),
-      cuda_target("sm_89", 89, {99, 100, 1536, 24, 48}),
-      cuda_target("sm_90a", 90, {227, 228, 2048, 32, 50}),
-      cuda_target("sm_100", 100, {227, 228, 2048, 32, 126}),
-      cuda_target("sm_120", 120, {99, 100, 1536, 24, 96}),
+      cuda_target("sm_80", 80, {163, 164, 2048, 32, 40, 108}),
+      cuda_target("sm_86", 86, {99, 100, 1536, 16, 6, 82}),
+      cuda_target("sm_89", 89, {99, 100, 1536, 24, 48, 58}),
+      cuda_target("sm_90a", 90, {227, 228, 2048, 32, 50, 132}),
+      cuda_target("sm_100", 100, {227, 228, 2048, 32, 126, 148}),
+      cuda_target("sm_120", 120, {99, 100, 1536, 24, 96, 170}),
       cpu_target(),
   };
   return targets;

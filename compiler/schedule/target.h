@@ -19,6 +19,7 @@ struct Target {
   std::int64_t shared_memory_per_block = 0;  // bytes, with opt-in
   std::int64_t shared_memory_per_sm = 0;
   std::int64_t l2_bytes = 0;          // the least of the devices that people buy
+  int multiprocessors = 0;            // of the whole chip as it is sold
   std::int64_t registers_per_sm = 0;  // 32 bits each
   int registers_per_thread = 0;
   int threads_per_block = 0;

@@ -46,7 +46,7 @@ class AccessCollector {
           write_operand(s.dst);
         },
         [](const Await&) {}, [&](const Advance& s) { visit(s); }, [](const Reserve&) {}, [](const Acquire&) {},
-        [](const Release&) {}, [](const Sync&) {});
+        [](const Release&) {}, [](const Sync&) {}, [](const Turn&) {});
   }
 
  private:

@@ -60,8 +60,12 @@ class Collector {
         },
         [&](const Await& s) { read_and_write(s.token); }, [&](const Advance& s) { visit(s); },
         // The state of the ring goes by the tile's name: a slot is taken and given back around what uses it.
-        [&](const Reserve& s) { read_and_write(s.tile); }, [&](const Acquire& s) { read_and_write(s.tile); },
-        [&](const Release& s) { read_and_write(s.tile); }, [](const Sync&) {});
+        [&](const Reserve& s) {
+          read_and_write(s.tile);
+          if (s.ahead) read_places(*s.ahead);
+        },
+        [&](const Acquire& s) { read_and_write(s.tile); }, [&](const Release& s) { read_and_write(s.tile); },
+        [](const Sync&) {}, [](const Turn&) {});
   }
 
  private:
@@ -166,7 +170,9 @@ bool intersect(const std::vector<std::string>& a, const std::vector<std::string>
 
 bool holds_sync(const Stmt& stmt) {
   bool found = false;
-  walk({stmt}, [&](const Stmt& s) { found = found || std::holds_alternative<Sync>(s.node); });
+  walk({stmt}, [&](const Stmt& s) {
+    found = found || std::holds_alternative<Sync>(s.node) || std::holds_alternative<Turn>(s.node);
+  });
   return found;
 }
 
@@ -187,7 +193,7 @@ bool keeps_condition(const If& branch) {
 }
 
 bool conflict(const Stmt& a, const Stmt& b) {
-  // What a sync orders is not written in it.
+  // What a sync or a turn orders is not written in it.
   if (holds_sync(a) || holds_sync(b)) return true;
   const Effects x = effects_of(a);
   const Effects y = effects_of(b);

@@ -257,7 +257,7 @@ Action Machine::compile(const Stmt& stmt) {
           ++state.released;
         };
       },
-      [](const Sync&) -> Action { return [] {}; });
+      [](const Sync&) -> Action { return [] {}; }, [](const Turn&) -> Action { return [] {}; });
 }
 
 Action Machine::compile_for(const For& s) {

@@ -156,7 +156,10 @@ std::vector<Expr> expressions_of(const Stmt& stmt) {
         for (const Advance::Move& move : s.moving) out.push_back(move.by);
         if (s.slack) out.push_back(s.slack->growth);
       },
-      [](const Reserve&) {}, [](const Acquire&) {}, [](const Release&) {}, [](const Sync&) {});
+      [&](const Reserve& s) {
+        if (s.ahead) append(out, *s.ahead);
+      },
+      [](const Acquire&) {}, [](const Release&) {}, [](const Sync&) {}, [](const Turn&) {});
   return out;
 }
 
@@ -168,6 +171,12 @@ bool on_tensor_cores(const Block& block) {
     const auto* mma = std::get_if<Mma>(&stmt.node);
     found = found || (mma && on_tensor_cores(*mma));
   });
+  return found;
+}
+
+bool has_turns(const Block& block) {
+  bool found = false;
+  walk(block, [&](const Stmt& stmt) { found = found || std::holds_alternative<Turn>(stmt.node); });
   return found;
 }
 

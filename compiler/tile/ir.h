@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -20,7 +21,7 @@
 //   program  = "program" NAME fact* tensor* kernel+              in launch order; scratch tensors join them
 //   fact     = "extents" NAME,* | "known" (NAME "=" N),* | "bound" (NAME "<=" N),* | "scalars" NAME,*
 //   tensor   = ("input" | "output" | "scratch") NAME ":" TYPE "[" int,* "]"
-//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int ["descending"]),* ")" ["groups" int] ["persistent" ORDER] ["cluster" VAR N] ["threads" N "x" N] ["producers" N] ["lanes" N] ["shared" N] ["blocks" N] stage* [overlap] mem* block
+//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int ["descending"]),* ")" ["groups" int] ["persistent" ORDER] ["cluster" VAR N] ["threads" N "x" N] ["producers" N] ["alternate"] ["lanes" N] ["shared" N] ["blocks" N] stage* [overlap] mem* block
 //   stage    = "stage" TENSOR "at" VAR "in" SPACE ["ring" N] ["width" N] ["via" VIA] ["align" AXIS N]   until stage_tiles
 //   overlap  = "overlap" T "cover" N "/" N                                                     until overlap
 //   mem      = NAME ":" TYPE "[" (AXIS ":" N),* "]" "in" SPACE ["ring" N] ["layout" LAYOUT] ["partial" OP]
@@ -33,7 +34,7 @@
 //            | "let" VAR "=" int
 //            | instr
 //   instr    = "fill" T "=" scalar
-//            | "map" T ["cols" a..b] "=" expr ["where" expr and ..] ["absent" scalar] ["at" coord,*]
+//            | "map" T ["cols" a..b] "=" expr ["polynomial" N "/" N] ["where" expr and ..] ["absent" scalar] ["at" coord,*]
 //            | "row_reduce" T ("=" | "op=") OP T' ["cols" a..b]
 //            | "all_reduce" T OP                                   share of a lane -> whole
 //            | "vote" FLAG "= any" expr
@@ -41,8 +42,9 @@
 //            | "copy" operand "<-" operand "via" (vector | cp_async | tma | ldmatrix | load | store) ["width" N] ["multicast"] ["->" TOKEN]
 //            | "await" TOKEN
 //            | "advance" (R "to" OP "(" R "," C ")"),+ [slack] "moving" (T "by" expr),*       only until relax_rescale
-//            | "reserve" T | "acquire" T | "release" T             one slot of a ring
+//            | "reserve" T ["ahead" view] | "acquire" T | "release" T             one slot of a ring
 //            | "sync"                                              all threads of the role
+//            | "turn" (take | pass)                                at the tensor cores, among the warpgroups of the role
 //   slack    = "lazy" expr ">" N ["optimistic" T,+ "> 2^" N]
 //   operand  = T | view | strip
 //   view     = TENSOR "[" expr,* "]" ["at" coord,*] ["absent" scalar]     in an mma between parentheses
@@ -238,6 +240,9 @@ struct Map {
   std::vector<Expr> where_predicates;
   std::optional<double> absent;
   std::vector<Coordinate> at;
+  /// Of the elements that a thread holds: the part whose powers of two are computed by multiply-adds instead of the
+  /// special-function unit. The value is the same up to rounding.
+  std::optional<Fraction> polynomial{};
 };
 
 /// dst = op over the axes of src that dst has not; with `accumulate`, dst = op(dst, that). Leaves dst partial until
@@ -269,6 +274,7 @@ struct Mma {
 };
 
 /// With `multicast` the blocks of a cluster copy the same tile: each a share of the rows, into the tiles of all.
+/// By tma into a view: the copy has been made when the kernel has ended.
 struct Copy {
   CopyOperand dst, src;
   Via via = Via::unset;
@@ -308,10 +314,13 @@ struct Advance {
 };
 
 /// A slot of a ring: reserve waits for a free one, which the copy after it fills; acquire waits until the oldest is
-/// full, release frees it. A tile is read in its oldest slot that is acquired. Where no reserve names a tile, as with
-/// one role that fills and reads, each copy into it takes the next slot.
+/// full, release frees it: at once, or, where a copy by tma reads it, when that has. A tile is read in its oldest slot
+/// that is acquired. Where no reserve names a tile, as with one role that fills and reads, each copy into it takes the
+/// next slot.
 struct Reserve {
   TileName tile;
+  /// What will be copied, where the wait is long: asked for in front of it, from memory into the L2 cache.
+  std::optional<View> ahead{};
 };
 struct Acquire {
   TileName tile;
@@ -320,10 +329,16 @@ struct Release {
   TileName tile;
 };
 struct Sync {};
+/// Turns go round among the warpgroups of a role: the first begins, and each waits in `take` until the one before it
+/// has passed its own. All take equally many.
+struct Turn {
+  enum class Do : std::uint8_t { take, pass };
+  Do what = Do::take;
+};
 
 struct Stmt {
   std::variant<For, If, Role, Let, Fill, Map, RowReduce, AllReduce, Vote, Mma, Copy, Await, Advance, Reserve, Acquire,
-               Release, Sync>
+               Release, Sync, Turn>
       node;
 };
 
@@ -373,6 +388,7 @@ struct Kernel {
   std::optional<Expr> tile_group;
   int thread_rows = 0, thread_columns = 0;  // that compute; 0: not given (CPU)
   int producers = 0;                        // warpgroups beside them that copy
+  bool alternate = false;                   // a request to take turns at the tensor cores; consumed by take_turns
   int vector_lanes = 0;                     // CPU; 0: the host's width
   /// Blocks take one tile after the other, as a counter deals them out, instead of one each; order_tiles leaves linear.
   std::optional<TileOrder> persistent;
@@ -434,6 +450,8 @@ std::size_t statement_count(const Program& program);
 /// Whether a product, or any in a block, is computed by tensor cores.
 bool on_tensor_cores(const Mma& mma);
 bool on_tensor_cores(const Block& block);
+/// Whether warpgroups take turns in a block.
+bool has_turns(const Block& block);
 
 /// Axes of a tile, or those that a view speaks of.
 std::vector<std::string> axes_of(const Kernel& kernel, const Operand& operand);
@@ -447,10 +465,11 @@ Dim contraction_of(const Program& program, const Kernel& kernel, const Mma& mma)
 struct Parameter {
   enum class Kind : std::uint8_t { pointer, stride, extent, scalar, tensor_map, counter };
   Kind kind = Kind::pointer;
-  std::string name;  // of the tensor, extent or scalar
-  int dim = 0;       // of a stride; of a tensor map, the dimension that the rows of its tiles run along
-  int inner = 0;     // of a tensor map: the dimension along a row
-  int rows = 0;      // of a tensor map: of a tile, or of a block's share of it
+  std::string name;     // of the tensor, extent or scalar
+  int dim = 0;          // of a stride; of a tensor map, the dimension that the rows of its tiles run along
+  int inner = 0;        // of a tensor map: the dimension along a row
+  int rows = 0;         // of a tensor map: of what one copy moves
+  bool stored = false;  // of a tensor map: TMA writes the tensor
 };
 
 /// How tiles of a tensor are copied by TMA: their rows run along one dimension of the tensor, one by one, their columns
@@ -460,6 +479,12 @@ struct TiledView {
 };
 /// Nothing where a view has no such form.
 std::optional<TiledView> tiled_view(const View& view, const Mem& tile);
+/// Rows of a tile that one copy to global memory takes: those that a warpgroup holds together.
+inline constexpr int kStoredRows = 64;
+/// A view that a statement stores a tile to by TMA, or null.
+const View* view_stored_by_tma(const Stmt& stmt);
+/// Tiles that TMA loads: with roles, in slots that the producer passes on to the consumers.
+std::set<TileName> tiles_loaded_by_tma(const Block& block);
 std::vector<Parameter> parameters_of(const Program& program, const Kernel& kernel);
 
 /// The program as text, in the grammar above.

@@ -91,6 +91,7 @@ KernelBuilder::KernelBuilder(Lowering& lowering_, const Placement& placement, st
       kernel.thread_columns = threads->second;
     }
     kernel.producers = lowering.schedule.warpgroups_of("producer");
+    kernel.alternate = lowering.schedule.alternate;
     kernel.persistent = placement.persistent();
     if (const Directive* cluster = placement.find(DirectiveKind::cluster))
       kernel.cluster = Cluster{kernel.tiles.front().var, placement.cluster(), cluster->where};
@@ -247,6 +248,7 @@ void KernelBuilder::add_element(Block& block, const TiledElement& element, bool 
   if (element.product) values.insert_or_assign(element.product_name, variable(result));
   Map value = map(tile, element.value, element.where_predicates, element.absent, true);
   values = before;
+  set_polynomial(value, element.placement);
   const bool is_copy = value.value == variable(tile) && !value.absent;
   if (!is_copy) block.push_back({std::move(value)});
   for (const std::string& name : element.names) values.insert_or_assign(name, variable(tile));
@@ -281,7 +283,9 @@ void KernelBuilder::add_weight(Block& block, const Weight& weight, bool only_ope
   if (placement && placement->store_in() == Space::register_file) fixed_.insert(tile);
   if (placement) set_alignment(tile, *placement);
   check_size(renamed(weight.value), weight.where);
-  block.push_back({map(tile, weight.value)});
+  Map value = map(tile, weight.value);
+  set_polynomial(value, placement);
+  block.push_back({std::move(value)});
   values.insert_or_assign(weight.name, variable(tile));
 }
 
@@ -300,6 +304,17 @@ TileName KernelBuilder::as_operand(Block& block, const TileName& tile, const std
   block.push_back({map(copy, variable(tile))});
   operand_copies_.emplace(tile, copy);
   return copy;
+}
+
+void KernelBuilder::set_polynomial(Map& map, const Placement* placement) const {
+  const Directive* directive = placement ? placement->find(DirectiveKind::exp2) : nullptr;
+  if (!directive || !lowering.is_cuda()) return;
+  if (!has_exponential(map.value))
+    throw UserError(directive->where,
+                    "exp2 of " + placement->name + ": its tile is " + to_string(map.value) +
+                        ", which holds no exponential, so it would have no effect",
+                    {"leave it out"});
+  map.polynomial = placement->exp2();
 }
 
 void KernelBuilder::set_alignment(const TileName& tile, const Placement& placement) {
@@ -346,7 +361,9 @@ void KernelBuilder::add_output(Block& block, const RowValue& value) {
     tile = declare(value.name + "_tile", axes);
     block.push_back({map(tile, value.value, value.where_predicates, 0)});
   }
-  block.push_back({Copy{view(value.name, value.indices), tile, Via::store, {}, 0}});
+  const Placement* placement = lowering.schedule.find(value.name);
+  const bool by_tma = placement && placement->copy() == CopyPath::tma && lowering.is_cuda();
+  block.push_back({Copy{view(value.name, value.indices), tile, by_tma ? Via::tma : Via::store, {}, 0}});
 }
 
 Block KernelBuilder::inside_loops(Block block, const std::vector<const NestLoop*>& loops) const {

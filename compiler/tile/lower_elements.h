@@ -109,6 +109,8 @@ class KernelBuilder {
   bool on_tensor_cores() const { return lowering.is_cuda() && names_tensor_cores(); }
   Expr renamed(const Expr& e) const { return substitute(e, values); }
   void set_alignment(const TileName& tile, const Placement& placement);
+  /// The units that the schedule names for the exponentials of a definition's map. A CPU has one kind.
+  void set_polynomial(Map& map, const Placement* placement) const;
   bool covers_exactly(const std::string& axis) const;
   /// The operand of a product: rows (columns) by the other axis.
   View operand(const Expr& read, const std::string& rows, const std::string& other, const std::string& of,

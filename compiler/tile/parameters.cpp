@@ -22,21 +22,42 @@ std::optional<TiledView> tiled_view(const View& view, const Mem& tile) {
   return TiledView{*rows, *columns};
 }
 
+const View* view_stored_by_tma(const Stmt& stmt) {
+  const auto* copy = std::get_if<Copy>(&stmt.node);
+  return copy && copy->via == Via::tma ? std::get_if<View>(&copy->dst) : nullptr;
+}
+
+std::set<TileName> tiles_loaded_by_tma(const Block& block) {
+  std::set<TileName> tiles;
+  walk(block, [&](const Stmt& stmt) {
+    const auto* copy = std::get_if<Copy>(&stmt.node);
+    const auto* tile = copy && copy->via == Via::tma ? std::get_if<TileName>(&copy->dst) : nullptr;
+    if (tile) tiles.insert(*tile);
+  });
+  return tiles;
+}
+
 namespace {
 
-/// Of a tensor that TMA copies, and nothing else reads.
+/// Of a tensor that TMA copies, and nothing else touches.
 std::optional<Parameter> tensor_map_of(const Kernel& kernel, const std::string& tensor) {
   std::optional<Parameter> map;
   walk(kernel.body, [&](const Stmt& stmt) {
     const auto* copy = std::get_if<Copy>(&stmt.node);
-    const auto* view = copy && copy->via == Via::tma ? std::get_if<View>(&copy->src) : nullptr;
-    if (!view || view->tensor != tensor || map) return;
-    const Mem* tile = kernel.find(std::get<TileName>(copy->dst));
-    const auto form = tiled_view(*view, *tile);
+    if (!copy || copy->via != Via::tma || map) return;
+    const View* stored = view_stored_by_tma(stmt);
+    const View& view = stored ? *stored : std::get<View>(copy->src);
+    if (view.tensor != tensor) return;
+    const Mem* tile = kernel.find(std::get<TileName>(stored ? copy->src : copy->dst));
+    const auto form = tiled_view(view, *tile);
     if (!form) throw InternalError("a tile of " + tensor + " has no form that TMA copies");
     const int shares = copy->multicast ? kernel.cluster_blocks() : 1;
-    map =
-        Parameter{Parameter::Kind::tensor_map, tensor, form->row_dim, form->column_dim, tile->dims[0].extent / shares};
+    map = Parameter{Parameter::Kind::tensor_map,
+                    tensor,
+                    form->row_dim,
+                    form->column_dim,
+                    stored ? kStoredRows : tile->dims[0].extent / shares,
+                    stored != nullptr};
   });
   return map;
 }

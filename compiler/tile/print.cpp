@@ -69,6 +69,7 @@ std::string print_token(const std::string& token) { return token.empty() ? "" : 
 
 std::string print_map(const Map& s) {
   std::string out = "map " + s.dst + print_columns(s.columns) + " = " + print_element(s.value);
+  if (s.polynomial) out += " polynomial " + to_string(*s.polynomial);
   if (!s.where_predicates.empty()) {
     out += " where ";
     out += join(s.where_predicates, " and ", [&](const Expr& e) {
@@ -154,8 +155,10 @@ std::string print_head(const Stmt& stmt) {
       [](const Vote& s) { return "vote " + s.flag + " = any " + print_element(s.condition); },
       [](const Mma& s) { return print_mma(s); }, [](const Copy& s) { return print_copy(s); },
       [](const Await& s) { return "await " + s.token; }, [](const Advance& s) { return print_advance(s); },
-      [](const Reserve& s) { return "reserve " + s.tile; }, [](const Acquire& s) { return "acquire " + s.tile; },
-      [](const Release& s) { return "release " + s.tile; }, [](const Sync&) { return std::string("sync"); });
+      [](const Reserve& s) { return "reserve " + s.tile + (s.ahead ? " ahead " + print_view(*s.ahead) : ""); },
+      [](const Acquire& s) { return "acquire " + s.tile; }, [](const Release& s) { return "release " + s.tile; },
+      [](const Sync&) { return std::string("sync"); },
+      [](const Turn& s) { return std::string(s.what == Turn::Do::take ? "turn take" : "turn pass"); });
 }
 
 std::string print_grid(const ThreadGrid& grid) {
@@ -262,6 +265,7 @@ std::string print(const Kernel& kernel) {
   if (kernel.threads() != 0)
     out += " threads " + std::to_string(kernel.thread_rows) + " x " + std::to_string(kernel.thread_columns);
   if (kernel.producers != 0) out += " producers " + std::to_string(kernel.producers);
+  if (kernel.alternate) out += " alternate";
   if (kernel.vector_lanes != 0) out += " lanes " + std::to_string(kernel.vector_lanes);
   if (kernel.shared_bytes >= 0) out += " shared " + std::to_string(kernel.shared_bytes);
   if (kernel.blocks > 1) out += " blocks " + std::to_string(kernel.blocks);

@@ -82,7 +82,10 @@ void replace(Stmt& stmt, Values& values) {
         for (Advance::Move& move : s.moving) replace(move.by, values);
         if (s.slack) replace(s.slack->growth, values);
       },
-      [](Reserve&) {}, [](Acquire&) {}, [](Release&) {}, [](Sync&) {});
+      [&](Reserve& s) {
+        if (s.ahead) replace(*s.ahead, values);
+      },
+      [](Acquire&) {}, [](Release&) {}, [](Sync&) {}, [](Turn&) {});
 }
 
 void replace(Block& block, Values values) {

@@ -8,10 +8,10 @@ namespace astatide::tile {
 
 const std::vector<std::string_view>& verified_passes() {
   static const std::vector<std::string_view> kPasses{
-      "lower",        "split_masked_loops", "peel_first",           "fold_units",       "relax_rescale",
-      "forward_maps", "fold_exponents",     "hoist_row_invariants", "split_absorb",     "overlap",
-      "order_tiles",  "stage_tiles",        "hold_operands",        "specialize_roles", "insert_barriers",
-      "close_shares", "join_loops",         "infer_layouts",        "plan_memory"};
+      "lower",          "split_masked_loops",   "peel_first",       "fold_units", "relax_rescale",   "forward_maps",
+      "fold_exponents", "hoist_row_invariants", "split_absorb",     "overlap",    "order_tiles",     "stage_tiles",
+      "stage_outputs",  "hold_operands",        "specialize_roles", "take_turns", "insert_barriers", "close_shares",
+      "join_loops",     "infer_layouts",        "plan_memory"};
   return kPasses;
 }
 
@@ -55,10 +55,12 @@ void verify(const Program& program, std::string_view after_pass) {
     verify_uniformity(v);
     verify_roles(v);
     verify_cluster(v);
+    verify_turns(v);
     verify_syncs(v);
     verify_no_advance(v);
     verify_overlapped(v);
     verify_staged(v);
+    verify_stored(v);
     verify_layouts(v);
     verify_memory_plan(v);
   }

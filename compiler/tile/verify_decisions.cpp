@@ -59,6 +59,15 @@ void verify_staged(const Verified& v) {
   if (!v.kernel.stagings.empty()) v.fail("the stage of " + v.kernel.stagings.front().tensor + " is left");
 }
 
+void verify_stored(const Verified& v) {
+  if (!v.is_past("stage_outputs")) return;
+  walk(v.kernel.body, [&](const Stmt& stmt) {
+    if (!view_stored_by_tma(stmt)) return;
+    const TileName& tile = std::get<TileName>(std::get<Copy>(stmt.node).src);
+    if (!v.accesses.reserved().contains(tile)) v.fail(stmt, "tma stores " + tile + ", of which no slot is reserved");
+  });
+}
+
 void verify_overlapped(const Verified& v) {
   if (!v.is_past("overlap")) return;
   if (v.kernel.overlap) v.fail("the overlap of " + v.kernel.overlap->product + " is left");

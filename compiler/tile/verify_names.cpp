@@ -164,8 +164,13 @@ class References {
           operand(s.dst);
           operand(s.src);
         },
-        [](const Await&) {}, [&](const Advance& s) { advance(s); }, [&](const Reserve& s) { tile(s.tile); },
-        [&](const Acquire& s) { tile(s.tile); }, [&](const Release& s) { tile(s.tile); }, [](const Sync&) {});
+        [](const Await&) {}, [&](const Advance& s) { advance(s); },
+        [&](const Reserve& s) {
+          tile(s.tile);
+          if (s.ahead) view(*s.ahead);
+        },
+        [&](const Acquire& s) { tile(s.tile); }, [&](const Release& s) { tile(s.tile); }, [](const Sync&) {},
+        [](const Turn&) {});
   }
 
  private:

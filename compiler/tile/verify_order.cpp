@@ -142,6 +142,50 @@ class Rings : public Flow<RingSlots> {
   const std::set<TileName>& reserved_;
 };
 
+/// Whether the turn is this warpgroup's, and the rings of which it has given back a slot since it is.
+struct TurnState {
+  bool held = false;
+  std::set<TileName> released;
+  friend bool operator==(const TurnState&, const TurnState&) = default;
+};
+
+class Turns : public Flow<TurnState> {
+ public:
+  explicit Turns(const Verified& v) : v_(v) {}
+
+ protected:
+  void visit(const Stmt& stmt, TurnState& state) override {
+    if (const auto* turn = std::get_if<Turn>(&stmt.node)) {
+      const bool takes = turn->what == Turn::Do::take;
+      if (takes == state.held) v_.fail(stmt, takes ? "the turn is held as it is" : "no turn is held");
+      state = {takes, {}};
+    } else if (const auto* release = std::get_if<Release>(&stmt.node)) {
+      if (state.held) state.released.insert(release->tile);
+    } else if (const auto* acquire = std::get_if<Acquire>(&stmt.node)) {
+      // The others give their slot back in turns that come after this one.
+      if (state.released.contains(acquire->tile))
+        v_.fail(stmt, acquire->tile + " has been released in the same turn: this may never return");
+    } else if (const auto* mma = std::get_if<Mma>(&stmt.node)) {
+      if (mma->by == Family::wgmma && !state.held) v_.fail(stmt, "no turn is held");
+    }
+  }
+
+  void join(const Stmt& at, TurnState& into, const TurnState& other) override {
+    if (into.held != other.held) v_.fail(at, "a turn is held on one path only");
+    into.released.insert(other.released.begin(), other.released.end());
+  }
+
+  void end_of_body(const Stmt& stmt, const TurnState& before, const TurnState& after) override {
+    if (after.held && std::holds_alternative<Role>(stmt.node)) v_.fail(stmt, "a turn is held at the end");
+    const auto* loop = std::get_if<For>(&stmt.node);
+    if (loop && loop->kind != For::Kind::once && before.held != after.held)
+      v_.fail(stmt, "a turn is held at one end of the body only");
+  }
+
+ private:
+  const Verified& v_;
+};
+
 class Syncs : public Flow<ThreadConflicts> {
  public:
   explicit Syncs(const Verified& v) : v_(v) {}
@@ -160,11 +204,11 @@ class Syncs : public Flow<ThreadConflicts> {
 
 void verify_within_warp(const Verified& v, const Block& block, bool in_warp) {
   for (const Stmt& stmt : block) {
-    const bool block_wide = std::holds_alternative<Sync>(stmt.node) || std::holds_alternative<Role>(stmt.node) ||
-                            std::holds_alternative<Reserve>(stmt.node) || std::holds_alternative<Acquire>(stmt.node) ||
-                            std::holds_alternative<Release>(stmt.node);
+    const bool block_wide = std::holds_alternative<Sync>(stmt.node) || std::holds_alternative<Turn>(stmt.node) ||
+                            std::holds_alternative<Role>(stmt.node) || std::holds_alternative<Reserve>(stmt.node) ||
+                            std::holds_alternative<Acquire>(stmt.node) || std::holds_alternative<Release>(stmt.node);
     const auto* mma = std::get_if<Mma>(&stmt.node);
-    if (in_warp && (block_wide || (mma && mma->by == Family::wgmma)))
+    if (in_warp && (block_wide || (mma && mma->by == Family::wgmma) || view_stored_by_tma(stmt)))
       v.fail(stmt, "stands under a condition of a warp, but takes more than one");
     const auto* branch = std::get_if<If>(&stmt.node);
     if (const Block* body = nested_block(stmt))
@@ -186,6 +230,17 @@ void verify_rings(const Verified& v) {
   Rings(v).run(v.kernel.body, slots);
   for (const auto& [tile, left] : slots)
     if (left != Slots{}) v.fail(std::to_string(left.filled + left.held) + " slots of " + tile + " are never released");
+}
+
+void verify_turns(const Verified& v) {
+  if (v.is_past("take_turns") && v.kernel.alternate) v.fail("the request for turns is left");
+  for (const Stmt& stmt : v.kernel.body) {
+    if (!has_turns({stmt})) continue;
+    const auto* role = std::get_if<Role>(&stmt.node);
+    if (!role || role->count < 2) v.fail(stmt, "turns of less than two warpgroups");
+    TurnState state;
+    Turns(v).run({stmt}, state);
+  }
 }
 
 void verify_syncs(const Verified& v) {

@@ -45,7 +45,8 @@ void verify_tensor_order(const std::vector<Verified>& kernels);
 void verify_tiles(const Verified& v);
 /// A product sums over one axis; all extents agree.
 void verify_products(const Verified& v);
-/// Operands of a map, a vote or a move have no axis that the result lacks; predicates come with an absent value.
+/// Operands of a map, a vote or a move have no axis that the result lacks; predicates come with an absent value; what
+/// is to be a polynomial holds an exponential.
 void verify_element_shapes(const Verified& v);
 /// A reduction's result has some of its source's axes.
 void verify_reductions(const Verified& v);
@@ -67,13 +68,17 @@ void verify_tokens(const Verified& v);
 /// As many slots are held and filled at the end of every loop body, if and kernel as at its start; a slot is written
 /// when reserved and read when acquired.
 void verify_rings(const Verified& v);
-/// Under a condition of a warp only what a warp can do alone: no sync, ring statement, role or wgmma.
+/// Under a condition of a warp only what a warp can do alone: no sync, turn, ring statement, role or wgmma.
 void verify_uniformity(const Verified& v);
 /// No register tile is used in two roles.
 void verify_roles(const Verified& v);
 /// A cluster is along the first tile axis. Its blocks make the same copies to all of them, each as often as the others,
 /// of tiles whose rows they can share; a tile's slots are filled by such copies or by others.
 void verify_cluster(const Verified& v);
+/// Takes and passes alternate on every path of a role of several warpgroups, and where there are any every wgmma stands
+/// in a turn. What a turn waits for does not wait for another's: no ring is acquired in it behind its own release. From
+/// take_turns on no request for turns is left.
+void verify_turns(const Verified& v);
 /// From insert_barriers on, where a block has threads, a sync stands between two statements that conflict in shared or
 /// global memory.
 void verify_syncs(const Verified& v);
@@ -86,6 +91,8 @@ void verify_no_advance(const Verified& v);
 void verify_overlapped(const Verified& v);
 /// stage_tiles: no stage is left.
 void verify_staged(const Verified& v);
+/// stage_outputs: tma stores slots of tiles in shared memory, which are free once it has read them.
+void verify_stored(const Verified& v);
 /// infer_layouts, where a block has threads: each product reads tiles and has a family, each tile has a layout of its
 /// space, and register tiles of one statement lie in the same threads.
 void verify_layouts(const Verified& v);

@@ -91,6 +91,7 @@ void verify_element_shapes(const Verified& v) {
       for (const Expr& predicate : s->where_predicates)
         for (const Mem* mem : tiles_in(v.kernel, predicate)) verify_within(v, stmt, *mem, dst);
       if (!s->where_predicates.empty() && !s->absent) v.fail(stmt, "predicates without an absent value");
+      if (s->polynomial && !has_exponential(s->value)) v.fail(stmt, "a polynomial for no exponential");
     }
     if (const auto* s = std::get_if<Vote>(&stmt.node)) {
       const std::vector<const Mem*> mems = tiles_in(v.kernel, s->condition);

@@ -36,12 +36,27 @@ __device__ __forceinline__ void store2(bf16* p, float2 v) {
                                                                      << 16;
 }
 
-// Eight 16-bit elements in one access of 16 bytes.
+// Eight 16-bit elements in one access of 16 bytes, as they are.
 template <class Half>
-__device__ __forceinline__ void load8(const Half* p, float4& lo, float4& hi) {
-  const uint4 v = *reinterpret_cast<const uint4*>(p);
-  lo = widen4<Half>({v.x, v.y});
-  hi = widen4<Half>({v.z, v.w});
+struct Eight {
+  uint4 bits;
+};
+template <class Half>
+__device__ __forceinline__ Eight<Half> load8(const Half* p) {
+  return {*reinterpret_cast<const uint4*>(p)};
+}
+template <class Half>
+__device__ __forceinline__ Eight<Half> repeat8(float x) {
+  const unsigned both = from_float<Half>(x).bits * 0x10001u;
+  return {make_uint4(both, both, both, both)};
+}
+template <class Half>
+__device__ __forceinline__ float4 low4(Eight<Half> v) {
+  return widen4<Half>({v.bits.x, v.bits.y});
+}
+template <class Half>
+__device__ __forceinline__ float4 high4(Eight<Half> v) {
+  return widen4<Half>({v.bits.z, v.bits.w});
 }
 
 // One element as a float.

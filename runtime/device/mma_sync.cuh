@@ -38,9 +38,13 @@ __device__ __forceinline__ void quad_transpose(unsigned (&x)[4], int lane) {
   const unsigned d = __shfl_xor_sync(0xffffffffu, odd ? x[2] : x[3], 1);
   x[0] = odd ? c : x[0], x[1] = odd ? x[1] : c, x[2] = odd ? d : x[2], x[3] = odd ? x[3] : d;
 }
-// 16 bytes to an address that is a multiple of 16.
-__device__ __forceinline__ void store16(void* to, const unsigned (&x)[4]) {
-  *reinterpret_cast<uint4*>(to) = make_uint4(x[0], x[1], x[2], x[3]);
+// 16 bytes to an address in global memory that is a multiple of 16, if `present`. As a plain store the compiler splits
+// some, and branches around others.
+__device__ __forceinline__ void store16(void* to, const unsigned (&x)[4], bool present) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %5, 0; @p st.global.v4.b32 [%0], {%1, %2, %3, %4}; }" ::"l"(
+                   __cvta_generic_to_global(to)),
+               "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(static_cast<int>(present))
+               : "memory");
 }
 
 __device__ __forceinline__ unsigned shared_address(const void* p) {
@@ -49,6 +53,13 @@ __device__ __forceinline__ unsigned shared_address(const void* p) {
 
 // A number that all lanes of a warp hold alike. The result lies in a uniform register, and is not computed again.
 __device__ __forceinline__ unsigned uniform(unsigned x) { return __reduce_or_sync(0xffffffffu, x); }
+
+// The same number, of which the compiler knows nothing: what follows from it is computed here, not kept in registers
+// from in front of a loop.
+__device__ __forceinline__ int anew(int x) {
+  asm volatile("" : "+r"(x));
+  return x;
+}
 
 // blockIdx.x, read anew.
 __device__ __forceinline__ int block_number() {

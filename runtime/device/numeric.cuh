@@ -77,6 +77,13 @@ __device__ __forceinline__ float safe(float x) { return x == -kInfinity ? 0.0f :
 // A product in which 0 absorbs even an infinite second factor.
 __device__ __forceinline__ float absorb(float x, float y) { return x == 0.0f ? 0.0f : x * y; }
 
+// What is no number stays none, unlike in fminf and fmaxf (PTX ISA, min and max: .NaN, sm_80 and later).
+__device__ __forceinline__ float clamp_number(float x, float least, float most) {
+  asm("max.NaN.f32 %0, %0, %1;" : "+f"(x) : "f"(least));
+  asm("min.NaN.f32 %0, %0, %1;" : "+f"(x) : "f"(most));
+  return x;
+}
+
 // Of integers, rounding down. b > 0. One of the two may have 64 bits: then the quotient has, too.
 template <class A, class B>
 __device__ __forceinline__ auto floor_div(A a, B b) {

@@ -54,6 +54,18 @@ __device__ __forceinline__ void barrier_wait(unsigned long long* barrier, int pa
                  : "memory");
 }
 
+// Turns of the warpgroups that compute, by named barriers (PTX ISA, bar): that of warpgroup n is number 1 + n, at which
+// its threads wait for those of the warpgroup before it to arrive. Number 0 is that of __syncthreads.
+template <int kWarpgroups>
+__device__ __forceinline__ void take_turn(int warpgroup) {
+  asm volatile("bar.sync %0, 256;" ::"r"(1 + kWarpgroups + warpgroup) : "memory");
+}
+template <int kWarpgroups>
+__device__ __forceinline__ void pass_turn(int warpgroup) {
+  asm volatile("bar.arrive %0, 256;" ::"r"(1 + kWarpgroups + (warpgroup + 1 < kWarpgroups ? warpgroup + 1 : 0))
+               : "memory");
+}
+
 // Tiles of persistent blocks, dealt out by a counter {tiles drawn, blocks that have left}: each block begins with the
 // one of its own number. Of clusters of so many blocks one block draws, and numbers are those of clusters.
 __device__ __forceinline__ int draw_tile(unsigned* counter, unsigned blocks = 1) {
@@ -100,6 +112,62 @@ __device__ __forceinline__ void tma_load(void* to, const TensorMap* map, unsigne
       "[%2];" ::"r"(shared_address(to)),
       "l"(map), "r"(shared_address(full)), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
       : "memory");
+}
+
+// The same box, from memory into the L2 cache.
+__device__ __forceinline__ void tma_prefetch(const TensorMap* map, int c0, int c1) {
+  asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];" ::"l"(map), "r"(c0), "r"(c1));
+}
+__device__ __forceinline__ void tma_prefetch(const TensorMap* map, int c0, int c1, int c2) {
+  asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(map), "r"(c0), "r"(c1),
+               "r"(c2));
+}
+__device__ __forceinline__ void tma_prefetch(const TensorMap* map, int c0, int c1, int c2, int c3) {
+  asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global.tile [%0, {%1, %2, %3, %4}];" ::"l"(map), "r"(c0), "r"(c1),
+               "r"(c2), "r"(c3));
+}
+__device__ __forceinline__ void tma_prefetch(const TensorMap* map, int c0, int c1, int c2, int c3, int c4) {
+  asm volatile("cp.async.bulk.prefetch.tensor.5d.L2.global.tile [%0, {%1, %2, %3, %4, %5}];" ::"l"(map), "r"(c0),
+               "r"(c1), "r"(c2), "r"(c3), "r"(c4));
+}
+
+// The same from shared to global memory; what lies outside the tensor is left out. All copies since a thread's last
+// commit are one group.
+__device__ __forceinline__ void tma_store(const TensorMap* map, const void* from, int c0, int c1) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map),
+               "r"(shared_address(from)), "r"(c0), "r"(c1)
+               : "memory");
+}
+__device__ __forceinline__ void tma_store(const TensorMap* map, const void* from, int c0, int c1, int c2) {
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
+               "r"(shared_address(from)), "r"(c0), "r"(c1), "r"(c2)
+               : "memory");
+}
+__device__ __forceinline__ void tma_store(const TensorMap* map, const void* from, int c0, int c1, int c2, int c3) {
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
+               "r"(shared_address(from)), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+               : "memory");
+}
+__device__ __forceinline__ void tma_store(const TensorMap* map, const void* from, int c0, int c1, int c2, int c3,
+                                          int c4) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(map),
+      "r"(shared_address(from)), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
+      : "memory");
+}
+__device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+// Until shared memory has been read by all groups of this thread.
+__device__ __forceinline__ void tma_wait_until_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+
+// Four matrices of 8 x 8 16-bit elements to shared memory: what ldmatrix4 reads back from the same addresses.
+__device__ __forceinline__ void stmatrix4(unsigned row, unsigned d0, unsigned d1, unsigned d2, unsigned d3) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row), "r"(d0), "r"(d1), "r"(d2),
+               "r"(d3)
+               : "memory");
+}
+// The 128 threads of a warpgroup meet; the block's own barrier is number 0.
+__device__ __forceinline__ void warpgroup_sync(int warpgroup) {
+  asm volatile("bar.sync %0, 128;" ::"r"(warpgroup + 1) : "memory");
 }
 
 // Registers of this warpgroup's threads from here on: fewer, so that others may have more.

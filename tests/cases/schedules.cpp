@@ -217,6 +217,7 @@ TEST_CASE("S07: every key of a schedule that is turned on or off changes what is
   changed("K: {stage_at: j.o, store_in: shared", "K: {stage_at: j.o, store_in: shared, ring_buffer: 2");
   changed("K: {stage_at: j.o, store_in: shared", "K: {stage_at: j.o, store_in: shared, vectorize: 2");
   changed("P: {compute_at: j.o, store_in: shared", "P: {compute_at: j.o, store_in: shared, align_storage: {j: 33}");
+  changed("P: {compute_at: j.o, store_in: shared", "P: {compute_at: j.o, store_in: shared, exp2: {polynomial: 1/4}");
   changed("S: {compute_at: j.o, store_in: register}", "S: {compute_at: j.o, store_in: shared}");
   changed("S: {compute_at: j.o, store_in: register}", "S: {compute_at: j.o, store_in: register, unroll: {d: 4}}");
   changed("rewrite: online\n", "rewrite: online\nbound: {Sk: 100}\n");

@@ -165,6 +165,80 @@ TEST_CASE("what an asynchronous copy can't honour is refused") {
       Contains("reads what its kernel computes from registers") && Contains("store_in: register"));
 }
 
+TEST_CASE("outputs that TMA can't store are refused, and what it stores counts as shared memory") {
+  const auto stored = [](const std::string& schedule, const std::string& path) {
+    return with(schedule, "gpu_blocks: [i.o, h, b]", "gpu_blocks: [i.o, h, b], copy: " + path);
+  };
+  CHECK(message(stored(kRoles, "tma")) == "");
+  CHECK(message(stored(kRoles, "vector")) == "");
+  CHECK(message(stored(kMmaSync, "vector")) == "");
+  CHECK(message(stored(kRoles, "cp_async")) ==
+        R"(s.yaml:4:86: error: copy of O: cp_async copies to shared memory, and the tiles of O go to global memory
+    O: {tile: {i: 128, j: 64}, reorder: [b, h, i.o, j.o], gpu_blocks: [i.o, h, b], copy: cp_async}
+                                                                                         ^
+note: copy: tma, or leave it out
+)");
+  CHECK_THAT(message(stored(kMmaSync, "tma")), Contains("copy of O: tma is of sm_90a, the schedule's target is sm_80"));
+  CHECK_THAT(
+      message(stored(
+          with(with(kRoles, "warps: {producer: 1, consumer: 2}\n", ""), "h, b]}", "h, b], threads: [64, 4]}"), "tma")),
+      Contains("copy of O: tma needs a producer"));
+  CHECK_THAT(message(stored(kRoles, "tma"), ScalarType::f32),
+             Contains("copy of O: it is f32, tma stores tiles of f16 or bf16") &&
+                 Contains("note: --dtype bf16, or leave it out"));
+  CHECK_THAT(message(with(testing::kCpuFlash2, "parallel: [i.o, h, b]", "parallel: [i.o, h, b], copy: tma")),
+             Contains("copy of O: the CPU has no asynchronous copies"));
+  const std::string large = with(kRoles, "{i: 128, j: 64}", "{i: 1024, j: 64}");
+  CHECK_THAT(message(large), !Contains("bytes of shared memory"));
+  CHECK_THAT(message(stored(large, "tma")),
+             Contains("tiles of O need 294912 bytes of shared memory, sm_90a has 232448") &&
+                 Contains("O 1024x64 bf16 = 131072"));
+}
+
+TEST_CASE("outputs of one number a row, or of more axes than a tensor map has, are not for TMA") {
+  const auto refusal = [](const std::string& algorithm, const std::string& schedule) -> std::string {
+    try {
+      check_legal(parse_schedule(schedule, "s.yaml"), parse_algorithm(algorithm, "a.yaml"), *find_target("sm_90a"),
+                  {{"D", 64}, {"Dv", 64}}, ScalarType::bf16);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string rows = R"(algorithm: rows
+extents: [B, Sq, Sk, D]
+inputs: {Q: [B, Sq, D], K: [B, Sk, D]}
+define:
+  - S[b,i,j] = sum(d, Q[b,i,d] * K[b,j,d])
+  - L[b,i] = logsumexp(j, S[b,i,j])
+outputs: [L]
+sizes: {B: 1, Sq: 8, Sk: 8, D: 64}
+)";
+  const std::string six_axes = R"(algorithm: six_axes
+extents: [A, B, C, H, Sq, Sk, D, Dv]
+inputs: {Q: [A, B, C, H, Sq, D], K: [A, B, C, H, Sk, D], V: [A, B, C, H, Sk, Dv]}
+define:
+  - S[a,b,c,h,i,j] = sum(d, Q[a,b,c,h,i,d] * K[a,b,c,h,j,d])
+  - P[a,b,c,h,i,j] = softmax(j, S[a,b,c,h,i,j])
+  - O[a,b,c,h,i,e] = sum(j, P[a,b,c,h,i,j] * V[a,b,c,h,j,e])
+outputs: [O]
+sizes: {A: 1, B: 1, C: 1, H: 1, Sq: 8, Sk: 8, D: 64, Dv: 64}
+)";
+  const std::string of_rows = R"(target: sm_90a
+warps: {producer: 1, consumer: 2}
+L: {tile: {i: 128, j: 64}, gpu_blocks: [i.o, b], copy: tma}
+S: {compute_at: j.o, store_in: register, mma: wgmma}
+Q: {stage_at: i.o, store_in: shared, copy: tma}
+K: {stage_at: j.o, store_in: shared, copy: tma}
+)";
+  CHECK_THAT(refusal(rows, of_rows),
+             Contains("copy of L: it has one number a row, tma stores tiles of rows and columns"));
+  CHECK(refusal(rows, with(of_rows, "b], copy: tma", "b]")) == "");
+  CHECK_THAT(refusal(six_axes, with(with(kRoles, "reorder: [b, h, i.o, j.o], ", ""), "[i.o, h, b]",
+                                    "[i.o, h, c, b, a], copy: tma")),
+             Contains("copy of O: it has 6 axes, a tensor map describes at most 5"));
+}
+
 TEST_CASE("blocks that stay need a producer that is ahead") {
   CHECK(message(with(kRoles, "h, b]}", "h, b], persistent: longest_first}")) == "");
   CHECK_THAT(

@@ -72,11 +72,17 @@ TEST_CASE("on tensor cores P goes from an accumulator to an operand, and copies 
 TEST_CASE("a producer and its consumers share rings and nothing else") {
   require_goldens("causal_gqa_flash3", "causal_gqa");
 }
+TEST_CASE("consumers take turns from the last product of a tile to the first of the next") {
+  require_goldens("causal_gqa_flash3_turns", "causal_gqa");
+}
 TEST_CASE("consumers wait for the delayed product between two halves of the weights, a producer copies in that order") {
   require_goldens("causal_gqa_flash3_overlap", "causal_gqa");
 }
 TEST_CASE("blocks that stay take long tiles first, and delay what an optimistic reference moves") {
   require_goldens("causal_gqa_flash3_persistent", "causal_gqa");
+}
+TEST_CASE("consumers round their output to a slot in shared memory, which TMA stores") {
+  require_goldens("causal_gqa_flash3_tma_store", "causal_gqa");
 }
 TEST_CASE("the next tile's scores run ahead, the last product one tile behind") {
   require_goldens("causal_gqa_overlap", "causal_gqa");

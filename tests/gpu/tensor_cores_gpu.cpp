@@ -9,6 +9,7 @@
 #include "tests/gpu/require_gpu.h"
 #include "tests/support/case_run.h"
 #include "tests/support/schedule_cases.h"
+#include "tests/support/schedule_texts.h"
 
 using namespace astatide;
 using namespace astatide::testing;
@@ -69,6 +70,25 @@ TEST_CASE("tensor cores: every schedule, type and mask at ragged lengths") {
       require_within_contract(c, run_case(c, schedule, Device::cuda(0)));
     }
   });
+}
+
+TEST_CASE("tensor cores: consumers that take turns, and exponentials by polynomials, at ragged lengths") {
+  ASTATIDE_NEED_GPU();
+  if (!runs_here("sm90/")) ASTATIDE_SKIP("turns are of warpgroups, which are of sm_90a");
+  unsigned seed = 2500;
+  for (const Turns& turns :
+       {Turns{"plain", "", 2, 1, false, "1/4", 128}, Turns{"plain", "0", 3, 2, true, "1", 64},
+        Turns{"lazy", "", 3, 2, true, "1/2", 64}, Turns{"lazy", "1", 2, 2, true, "1/2", 128},
+        Turns{"optimistic", "", 2, 2, true, "1/8", 128}, Turns{"optimistic", "1/2", 2, 2, false, "3/4", 128}})
+    for (const bool causal : {false, true})
+      for (const auto& [sq, sk] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+               {1, 1}, {65, 1}, {129, 63}, {127, 1000}, {1000, 64}, {1000, 1000}, {2100, 2100}}) {
+        INFO(sq << " x " << sk << (causal ? " causal\n" : "\n") << turns.text());
+        std::map<std::string, std::int64_t> extents{{"D", 104}, {"Dv", 80}};
+        extents.insert({{"B", 2}, {"Hq", 6}, {"Hkv", 2}, {"Sq", sq}, {"Sk", sk}});
+        const Case c = make_case(causal, std::move(extents), ScalarType::bf16, seed += 3);
+        require_within_contract(c, run_case(c, parse_schedule(turns.text(), "turns.yaml"), Device::cuda(0)));
+      }
 }
 
 TEST_CASE("tensor cores: every schedule at lengths of 4097") {

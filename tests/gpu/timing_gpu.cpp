@@ -6,9 +6,8 @@
 #include <limits>
 
 #include "runtime/timing.h"
-#include "tests/gpu/device_tensor.h"
+#include "tests/gpu/device_case.h"
 #include "tests/gpu/require_gpu.h"
-#include "tests/support/case_run.h"
 #include "tests/support/schedule_cases.h"
 
 using namespace astatide;
@@ -27,55 +26,38 @@ Case sized_case(bool causal, std::int64_t batch, std::int64_t heads, std::int64_
   return c;
 }
 
-/// A case in device memory, to be launched many times. Its inputs are one small number everywhere.
+/// A case in a stream of its own.
 class Launchable {
  public:
   Launchable(const Case& c, const Schedule& schedule)
       : context_(runtime::Context::primary(0)),
         scope_(context_),
         stream_(runtime::Stream::create(context_)),
-        executable_(case_engine().build(c.algorithm, schedule, {Device::cuda(0), c.dtype, c.extents, {}})) {
-    add("Q", c.dtype, query_shape(c));
-    add("K", c.dtype, key_shape(c));
-    add("V", c.dtype, value_shape(c));
-    for (const std::string& name : c.algorithm.outputs) {
-      const TensorView wanted = describe_tensor(executable_, name, c.extents);
-      add(name, wanted.dtype, wanted.shape);
-    }
-    arguments_.stream = stream_.handle();
-  }
+        case_(c, schedule, stream_) {}
 
   double device_ms(int repetitions = 20) {
     runtime::TimingOptions options;
     options.repetitions = repetitions;
-    return runtime::time_launches(stream_, options, [&] { executable_.launch(arguments_); }).min_ms;
+    return runtime::time_launches(stream_, options, [&] { case_.launch(stream_); }).min_ms;
   }
 
   /// Of the thread that launches; the GPU may be behind.
   double host_ms() {
     constexpr int kLaunches = 100;
-    executable_.launch(arguments_);
+    case_.launch(stream_);
     stream_.synchronize();
     const auto start = std::chrono::steady_clock::now();
-    for (int n = 0; n < kLaunches; ++n) executable_.launch(arguments_);
+    for (int n = 0; n < kLaunches; ++n) case_.launch(stream_);
     const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - start;
     stream_.synchronize();
     return passed.count() / kLaunches;
   }
 
  private:
-  void add(const std::string& name, ScalarType type, const Index& shape) {
-    DeviceTensor& tensor = tensors_.try_emplace(name, context_, type, shape).first->second;
-    tensor.buffer().fill(std::byte{0x3c}, stream_);  // 0.0115 in bf16
-    arguments_.tensors[name] = tensor.view();
-  }
-
   runtime::Context context_;
   runtime::ScopedCurrent scope_;
   runtime::Stream stream_;
-  Executable executable_;
-  std::map<std::string, DeviceTensor> tensors_;
-  LaunchArguments arguments_;
+  DeviceCase case_;
 };
 
 /// The least device time of each, in turn.

@@ -90,6 +90,7 @@ TEST_CASE("the hottest loop of sm90/flash3 is as it was") { check_hot_loop("sm90
 TEST_CASE("the hottest loop of sm90/flash3_cluster is as it was") { check_hot_loop("sm90/flash3_cluster"); }
 TEST_CASE("the hottest loop of sm90/flash3_d64 is as it was") { check_hot_loop("sm90/flash3_d64"); }
 TEST_CASE("the hottest loop of sm90/flash3_d256 is as it was") { check_hot_loop("sm90/flash3_d256"); }
+TEST_CASE("the hottest loop of sm90/flash3_tma_store is as it was") { check_hot_loop("sm90/flash3_tma_store"); }
 
 TEST_CASE("every shipped schedule of tensor cores has a golden of its hottest loop, and no golden is left over") {
   std::vector<std::filesystem::path> wanted, found;

@@ -10,6 +10,7 @@
 #include "compiler/support/embedded.h"
 #include "runtime/nvrtc.h"
 #include "tests/support/schedule_cases.h"
+#include "tests/support/schedule_texts.h"
 #include "tests/support/skip.h"
 
 using namespace astatide;
@@ -146,6 +147,46 @@ TEST_CASE("clusters of two and four blocks compile without spills, of blocks tha
   }
 }
 
+TEST_CASE("turns and polynomials compile without spills, to named barriers and fewer powers of two by the unit") {
+  const runtime::Nvrtc* nvrtc = find_nvrtc();
+  if (!nvrtc) ASTATIDE_SKIP("no NVRTC on this machine");
+  const Algorithm algorithm = parse_algorithm(std::string(example("causal_gqa.yaml").text), "causal_gqa.yaml");
+  const auto occurrences = [](const std::string& text, const std::string& part) {
+    std::size_t count = 0;
+    for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+    return count;
+  };
+  for (const testing::Turns& turns :
+       {testing::Turns{"plain", "", 2, 2, false, "1/4", 128}, testing::Turns{"lazy", "1", 2, 2, true, "1/2", 128},
+        testing::Turns{"optimistic", "1/2", 2, 2, true, "1/8", 128},
+        testing::Turns{"plain", "0", 3, 2, true, "1", 64}}) {
+    INFO(turns.text());
+    const auto source = [&](const testing::Turns& from) {
+      return cuda::emit(compile(algorithm, parse_schedule(from.text(), "turns.yaml"),
+                                {*find_target("sm_90a"), {{"D", 128}, {"Dv", 128}}, ScalarType::bf16}))
+          .text;
+    };
+    const runtime::CompiledBinary binary = compiled(*nvrtc, source(turns), "sm_90a");
+    check_no_spills(binary);
+    check_no_waits(binary);
+    testing::Turns by_unit = turns;
+    by_unit.polynomial.clear();
+    const auto ptx = [&](const testing::Turns& from) {
+      const runtime::CompiledBinary text = compiled(*nvrtc, source(from), "sm_90a", runtime::BinaryKind::ptx);
+      return std::string(reinterpret_cast<const char*>(text.bytes.data()), text.bytes.size());
+    };
+    const std::string text = ptx(turns);
+    CHECK(text.find("bar.sync") != std::string::npos);
+    CHECK(text.find("bar.arrive") != std::string::npos);
+    CHECK(text.find("add.rm.f32") != std::string::npos);
+    // Those of rows stay.
+    const std::size_t all = occurrences(ptx(by_unit), "ex2.approx"), left = occurrences(text, "ex2.approx");
+    const std::size_t replaced = occurrences(text, "add.rm.f32");
+    CHECK(left + replaced == all);
+    CHECK(replaced > 0);
+  }
+}
+
 TEST_CASE("the instructions that a schedule asks for stand in the code") {
   const runtime::Nvrtc* nvrtc = find_nvrtc();
   if (!nvrtc) ASTATIDE_SKIP("no NVRTC on this machine");
@@ -160,6 +201,9 @@ TEST_CASE("the instructions that a schedule asks for stand in the code") {
        {".reqnctapercluster 2", "complete_tx::bytes.multicast::cluster", "mapa.shared::cluster",
         "mbarrier.arrive.shared::cluster", "mbarrier.arrive.release.cluster.shared::cluster",
         "mbarrier.try_wait.parity.acquire.cluster", "barrier.cluster.arrive.release", "barrier.cluster.wait.acquire"}},
+      {"sm90/flash3_tma_store.yaml",
+       {"cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group", "cp.async.bulk.commit_group",
+        "cp.async.bulk.wait_group.read", "stmatrix.sync.aligned.m8n8.x4.shared.b16", "fence.proxy.async.shared::cta"}},
       {"simt/flash2.yaml", {"fma.rn.f32", "ld.shared.v4.f32", "ex2.approx"}}};
   for (const EmbeddedFile* schedule : gpu_schedules()) {
     const auto found = wanted.find(schedule->name);

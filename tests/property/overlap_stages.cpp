@@ -123,7 +123,7 @@ TEST_CASE("every stage of an overlapped schedule of tensor cores, with a produce
   const auto schedule = [](const std::string& machine, const std::string& family, const std::string& path, int slots) {
     const std::string ring = "copy: " + path + ", ring_buffer: " + std::to_string(slots) + "}\n";
     return parse_schedule(machine + "O: {tile: {i: 64, j: 16}, reorder: [b, h, i.o, j.o], gpu_blocks: [i.o, h, b]" +
-                              std::string(path == "tma" ? "" : ", threads: [32, 4]") +
+                              std::string(path == "tma" ? ", copy: tma" : ", threads: [32, 4]") +
                               "}\nS: {compute_at: j.o, store_in: register, mma: " + family +
                               ", overlap: {cover: 1/2}}\nP: {compute_at: j.o, store_in: register}\n"
                               "Q: {stage_at: i.o, store_in: shared, copy: " +

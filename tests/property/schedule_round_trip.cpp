@@ -21,7 +21,10 @@ class RandomSchedule {
     if (online) add_rescale(builder);
     if (below(2) == 0) builder.name("schedule " + std::to_string(below(100)));
     for (const auto& [extent, value] : numbers(1, std::int64_t{1} << 40, below(3))) builder.bound(extent, value);
-    if (below(4) == 0) builder.warps(1, static_cast<int>(between(1, 3)));
+    if (below(4) == 0) {
+      const auto consumers = static_cast<int>(between(1, 3));
+      builder.warps(1, consumers, consumers > 1 && below(2) == 0);
+    }
     const std::vector<std::string> owners = names(1 + below(6));
     for (const std::string& owner : owners)
       if (find_directive(owner) == nullptr) builder.place(placement(owner));
@@ -140,6 +143,11 @@ class RandomSchedule {
         out.overlap(static_cast<int>(between(0, whole)), whole);
         break;
       }
+      case DirectiveKind::exp2: {
+        const auto whole = static_cast<int>(between(info.least, info.most));
+        out.exp2(static_cast<int>(between(1, whole)), whole);
+        break;
+      }
     }
   }
 
@@ -172,7 +180,10 @@ class CppReader {
       if (call == "warps") {
         const int producer = static_cast<int>(integer());
         expect(",");
-        builder.warps(producer, static_cast<int>(integer()));
+        const int consumer = static_cast<int>(integer());
+        const bool alternate = !next_is(')');
+        if (alternate) expect(", true");
+        builder.warps(producer, consumer, alternate);
       }
       if (call == "place") builder.place(placement());
       expect(")");
@@ -330,6 +341,10 @@ class CppReader {
       const auto part = static_cast<int>(integer());
       expect(",");
       out.overlap(part, static_cast<int>(integer()));
+    } else if (call == "exp2") {
+      const auto part = static_cast<int>(integer());
+      expect(",");
+      out.exp2(part, static_cast<int>(integer()));
     } else {
       FAIL("no builder has the call " << call);
     }

@@ -27,7 +27,8 @@ bool is_over_budget(const UserError& error) {
         problem.message.find("workspace of a core") == std::string::npos &&
         // Tensor cores take some types, TMA some strides.
         problem.message.find("reads f16 or bf16") == std::string::npos &&
-        problem.message.find("tma reads") == std::string::npos)
+        problem.message.find("tma reads") == std::string::npos &&
+        problem.message.find("tma writes") == std::string::npos)
       return false;
   return true;
 }

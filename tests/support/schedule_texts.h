@@ -61,4 +61,29 @@ K: {stage_at: j.o, store_in: shared}
 V: {stage_at: j.o, store_in: shared}
 )";
 
+/// Consumers that take turns at the tensor cores, 64 rows each.
+struct Turns {
+  std::string rescale = "plain";
+  std::string cover;  // of an overlap; empty: none
+  int consumers = 2;
+  int slots = 2;  // of the rings
+  bool persistent = false;
+  std::string polynomial;  // part of the exponentials; empty: none
+  int columns = 64;        // of a tile
+
+  std::string text() const {
+    return "target: sm_90a\nrewrite: {online: {rescale: " + rescale +
+           "}}\nwarps: {producer: 1, consumer: " + std::to_string(consumers) +
+           ", alternate: true}\nO: {tile: {i: " + std::to_string(64 * consumers) + ", j: " + std::to_string(columns) +
+           "}, reorder: [b, h, i.o, j.o], gpu_blocks: [i.o, h, b]" + (persistent ? ", persistent: longest_first" : "") +
+           "}\nS: {compute_at: j.o, store_in: register, mma: wgmma" +
+           (cover.empty() ? "" : ", overlap: {cover: " + cover + "}") + "}\nP: {compute_at: j.o, store_in: register" +
+           (polynomial.empty() ? "" : ", exp2: {polynomial: " + polynomial + "}") +
+           "}\nQ: {stage_at: i.o, store_in: shared, copy: tma}\n"
+           "K: {stage_at: j.o, store_in: shared, copy: tma, ring_buffer: " +
+           std::to_string(slots) +
+           "}\nV: {stage_at: j.o, store_in: shared, copy: tma, ring_buffer: " + std::to_string(slots) + "}\n";
+  }
+};
+
 }  // namespace astatide::testing

@@ -34,8 +34,11 @@ TEST_CASE("the producer finds the place of a tile and passes it on before it cop
   CHECK(at(producer, "[0] = tile < tiles ? i_o : -1;") < at(producer, "tile = draw_tile(tile_counter);"));
   CHECK(at(producer, "tile = draw_tile(tile_counter);") < at(producer, "tma_load("));
   CHECK(holds(producer, "block % Hq"));
+  // Q has one slot: it comes into L2 while the producer waits for that, and the first K goes before it.
+  CHECK(at(producer, "tma_prefetch(&Q_map") < at(producer, "tma_load((K_s"));
+  CHECK(at(producer, "tma_load((K_s") < at(producer, "tma_load(Q_s"));
   CHECK_FALSE(holds(rest, "% Hq"));
-  CHECK(holds(rest, "if (__any_sync(0xffffffffu, i_o < 0)) break;"));
+  CHECK(holds(rest, "if (__any_sync(0xffffffffu, next < 0)) break;"));
   // h and b only say where O and L lie.
   CHECK(at(rest, "const int h = __shfl_sync(") > at(rest, "// last"));
 }
@@ -43,9 +46,9 @@ TEST_CASE("the producer finds the place of a tile and passes it on before it cop
 TEST_CASE("tiles of several heads are taken together, in groups alike in size, where loops differ in length") {
   const std::string causal = kernel_of("causal_gqa", "sm90/flash3");
   CHECK(holds(causal, "const int rest = Hq * B;"));
-  // Of K and of V a half of five eighths of 50 MiB, in elements of 2 bytes.
-  CHECK(holds(causal,
-              "const int groups = (rest - 1) / (max(min(8192000 / max(Sk, 1) / max(128, 1), 8192000 / max(Sk, 1) / "));
+  // Of K and of V a half of five eighths of 50 MiB, in elements of 2 bytes; two tiles for each of 132 multiprocessors.
+  CHECK(holds(causal, "const int groups = (rest - 1) / (max(min(min(8192000 / max(Sk, 1) / max(128, 1), "));
+  CHECK(holds(causal, "263 / max((Sq + 127) / 128, 1) + 1"));
   CHECK(holds(causal, "const int i_o = ((Sq + 127) / 128) - 1 - block / size;"));
   CHECK_FALSE(holds(kernel_of("attention", "sm90/flash3"), "groups"));
 }
@@ -73,6 +76,41 @@ TEST_CASE("rows are scaled by plain products or, where one saw no key, by those 
   const std::size_t plain = at(text, "if (!infinite) {");
   CHECK(at(text, "O_acc[r * 32 + c] = O_acc[r * 32 + c] * row_3[r];", plain) < at(text, "else {", plain));
   CHECK(at(text, "absorb(O_acc[r * 32 + c], row_3[r])", plain) > at(text, "else {", plain));
+}
+
+TEST_CASE("each consumer stores its own rows by TMA, behind its own threads and its own last copy") {
+  const std::string text = kernel_of("causal_gqa", "sm90/flash3_tma_store");
+  const std::size_t consumers = at(text, "take_registers<232>");
+  CHECK(holds(text, "const __grid_constant__ TensorMap O_map"));
+  CHECK_FALSE(holds(text, "O_stride"));
+  // The producer knows nothing of it, and the slot has no barriers.
+  CHECK_FALSE(holds(text.substr(0, consumers), "tma_store"));
+  CHECK_FALSE(holds(text, "O_s is full"));
+  const std::string free = "if (thread % 128 == 0) tma_wait_until_read();", meet = "warpgroup_sync(warpgroup);";
+  std::size_t next = at(text, free, consumers);
+  next = at(text, meet, next);
+  next = at(text, "stmatrix4((O_s_at ^ n % 4 * 32) + n / 4 * 16384 + m_2 * 8 * 2048, pack2<bf16>(", next);
+  next = at(text, "fence_async_proxy();", next);
+  next = at(text, meet, next);
+  next = at(text, "if (thread % 128 == 0) {", next);
+  for (const char* panel : {"O_s + 0 + warpgroup * 4096, 0,", "O_s + 8192 + warpgroup * 4096, 64,"})
+    next = at(text, std::string("tma_store(&O_map, ") + panel + " i_o * 128 + 0 + warpgroup * 64, ", next);
+  next = at(text, "tma_store_commit();", next);
+  // The block ends when all has been read, and in no iteration before.
+  next = at(text, "}\n    " + free, next);
+  CHECK_FALSE(holds(text.substr(next + free.size()), free));
+}
+
+TEST_CASE("a tile of two blocks of rows a consumer, and of columns that fill no panel, is stored block by block") {
+  const std::string schedule = with(shipped_schedule("sm90/flash3_tma_store"), "{i: 128, j: 128}", "{i: 256, j: 64}");
+  const CompileOptions options{*find_target("sm_90a"), {{"D", 64}, {"Dv", 24}}, ScalarType::f16};
+  const std::string text =
+      cuda::emit(compile(example_algorithm("causal_gqa"), parse_schedule(schedule, "s.yaml"), options)).text;
+  CHECK(holds(text, "tma_store(&O_map, O_s + 0 + warpgroup * 4096, 0, i_o * 256 + 0 + warpgroup * 64, "));
+  CHECK(holds(text, "tma_store(&O_map, O_s + 8192 + warpgroup * 4096, 0, i_o * 256 + 128 + warpgroup * 64, "));
+  // Three matrices of 8 columns: the fourth of the second step lies beyond them.
+  CHECK(holds(text, "for (int n = 0; n < 1; ++n) {"));
+  CHECK(holds(text, ", 0u, 0u);"));
 }
 
 }  // namespace astatide::testing

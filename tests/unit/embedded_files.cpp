@@ -3,9 +3,11 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <regex>
 #include <span>
 #include <string>
 
+#include "compiler/algorithm/names.h"
 #include "compiler/support/embedded.h"
 #include "tests/support/paths.h"
 
@@ -35,6 +37,18 @@ Texts texts_embedded(std::span<const astatide::EmbeddedFile> files) {
 TEST_CASE("the library carries every device header byte by byte") {
   CHECK(texts_embedded(astatide::embedded_device_headers()) ==
         texts_in_folder(astatide::testing::source_path("runtime/device"), ".cuh"));
+}
+
+TEST_CASE("no name of an algorithm is that of a function or type of the device headers") {
+  const std::regex declared(
+      R"((?:__device__ __forceinline__ [\w ]*?|\nstruct (?:__align__\(\d+\) )?)[ *]?(\w+)(?:\(| \{))");
+  std::size_t count = 0;
+  for (const auto& [file, text] : texts_embedded(astatide::embedded_device_headers()))
+    for (std::sregex_iterator match(text.begin(), text.end(), declared), end; match != end; ++match, ++count) {
+      INFO(file << ": " << (*match)[1]);
+      CHECK_FALSE(astatide::problem_with_name((*match)[1]).empty());
+    }
+  CHECK(count > 60);
 }
 
 TEST_CASE("the library carries every shipped schedule byte by byte") {

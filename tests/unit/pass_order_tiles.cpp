@@ -57,10 +57,11 @@ TEST_CASE(
   for (const Pass& pass : pass_table()) {
     if (pass.name != std::string_view("order_tiles")) continue;
     const tile::Program ordered = pass.run(program, *find_target("sm_90a"));
-    // Of 50 MiB five eighths, in elements of 2 bytes.
+    // Of 50 MiB two to five eighths, in elements of 2 bytes, and between these two tiles a multiprocessor.
     CHECK(tile::print(ordered.kernels[0])
               .find("tiles(i_o: n descending, h: H) groups "
-                    "max(16384000/max(Sk, 1)/128, 1) persistent linear") != std::string::npos);
+                    "max(min(16384000/max(Sk, 1)/128, max(6553600/max(Sk, 1)/128, 263/max(n, 1)+1)), 1) "
+                    "persistent linear") != std::string::npos);
   }
 }
 

@@ -7,7 +7,7 @@ namespace {
 
 using namespace tile::build;
 
-std::string split(tile::Block body, tile::Family family = tile::Family::mma_sync) {
+std::string with_split(tile::Block body, tile::Family family = tile::Family::mma_sync) {
   tile::Stmt product = mma_add("acc", "P", "V");
   std::get<tile::Mma>(product.node).by = family;
   body.insert(body.begin(), product);
@@ -25,7 +25,7 @@ tile::Stmt absorbs(const char* dst) {
 }  // namespace
 
 TEST_CASE("a tile is scaled by the numbers of its rows as a plain product where all of a warp's are finite") {
-  CHECK(split({absorbs("out")}) == R"(mma acc += P * V by mma_sync
+  CHECK(with_split({absorbs("out")}) == R"(mma acc += P * V by mma_sync
 vote infinite = any not abs(r) < inf
 if not infinite uniform warp
   map acc = acc * r
@@ -36,11 +36,11 @@ map out = acc
 }
 
 TEST_CASE("a tile that is read again, and one on FMA units, is scaled as it was") {
-  CHECK(split({absorbs("out"), map("out", "acc")}) == R"(mma acc += P * V by mma_sync
+  CHECK(with_split({absorbs("out"), map("out", "acc")}) == R"(mma acc += P * V by mma_sync
 map out = absorb(acc, r)
 map out = acc
 )");
-  CHECK(split({absorbs("out")}, tile::Family::fma) == R"(mma acc += P * V by fma
+  CHECK(with_split({absorbs("out")}, tile::Family::fma) == R"(mma acc += P * V by fma
 map out = absorb(acc, r)
 )");
 }

@@ -7,6 +7,7 @@
 #include "runtime/driver.h"
 #include "runtime/launch.h"
 #include "runtime/module.h"
+#include "runtime/tensor_map.h"
 #include "runtime/timing.h"
 #include "tests/support/messages.h"
 #include "tests/support/skip.h"
@@ -121,6 +122,21 @@ TEST_CASE("a launch outside the device's limits is refused with every number and
   } catch (const UserError& error) {
     CHECK(error.diagnostics().size() == 4);
   }
+}
+
+TEST_CASE("what TMA can't copy is refused with the tensor, the number and what can, before the driver is asked") {
+  const auto refusal = [](std::uint64_t address, std::vector<std::int64_t> strides, bool stored) {
+    return message_of<UserError>([&] {
+      encode_tensor_map({"O", address, true, {64, 8, 2}, std::move(strides), {64, 64, 1}, stored});
+    });
+  };
+  CHECK(contains(refusal(4096, {1, 44, 512}, true),
+                 "O has a stride of 44 elements = 88 bytes, tma writes strides of multiples of 16 bytes"));
+  CHECK(contains(refusal(4096, {1, 44, 512}, true), "without copy: tma any strides are written"));
+  CHECK(contains(refusal(4096, {1, 44, 512}, false), "tma reads strides of multiples of 16 bytes"));
+  CHECK(contains(refusal(4096, {8, 64, 512}, true), "the elements of a row of O are 8 apart, tma writes neighbours"));
+  CHECK(contains(refusal(4098, {1, 64, 512}, true), "O begins at 0x1002, tma writes to multiples of 16 bytes"));
+  CHECK(contains(refusal(4098, {1, 64, 512}, false), "O begins at 0x1002, tma reads from multiples of 16 bytes"));
 }
 
 TEST_CASE("an argument word begins with the bytes of its value") {

@@ -101,14 +101,16 @@ nlohmann::json to_json(const Schedule& schedule) {
   nlohmann::json out = {{"target", schedule.target},
                         {"rewrite", schedule.rewrite == RewriteMode::online ? "online" : "none"}};
   if (!schedule.bound.empty()) out["bound"] = numbers(schedule.bound);
+  if (!schedule.warps.empty()) out["warps"] = numbers(schedule.warps);
+  if (schedule.alternate) out["warps"]["alternate"] = true;
   for (const Placement& placement : schedule.placements) {
     nlohmann::json directives;
     for (const Directive& directive : placement.directives) {
       nlohmann::json& value = directives[std::string(directive_info(directive.kind).key)];
       if (const auto* entries = std::get_if<AxisNumbers>(&directive.value)) {
         value = numbers(*entries);
-      } else if (const auto* cover = std::get_if<Fraction>(&directive.value)) {
-        value["cover"] = to_string(*cover);
+      } else if (const auto* part = std::get_if<Fraction>(&directive.value)) {
+        value[std::string(directive_info(directive.kind).words[0])] = to_string(*part);
       } else {
         std::visit(
             [&](const auto& plain) {
@@ -129,14 +131,17 @@ TEST_CASE("every shipped schedule conforms to the schema, and faults do not") {
     const nlohmann::json value = to_json(parse_schedule(testing::shipped_schedule(name), name));
     CHECK(conforms(value, schema, schema));
   }
-  const std::string overlapped = "S: {compute_at: j.o, overlap: {cover: 1/2}}\n";
-  CHECK(conforms(to_json(parse_schedule(overlapped, "s.yaml")), schema, schema));
+  for (const char* text : {"S: {compute_at: j.o, overlap: {cover: 1/2}}\n",
+                           "warps: {producer: 1, consumer: 2, alternate: true}\n"
+                           "P: {compute_at: j.o, exp2: {polynomial: 1/4}}\n"})
+    CHECK(conforms(to_json(parse_schedule(text, "s.yaml")), schema, schema));
   for (const std::string text :
        {R"({"target": "sm_81"})", R"({"rewrite": "fast"})", R"({"rewrite": {"online": {"rescale": "fast"}}})",
         R"({"rewrite": {"online": {"rescale": "lazy", "grow": 97}}})", R"({"bound": {"Sk": 0}})", R"({"O": {}})",
         R"({"O": {"tilek": {"i": 64}}})", R"({"O": {"tile": {"i": "64"}}})", R"({"O": {"threads": [16]}})",
         R"({"K": {"ring_buffer": 9}})", R"({"K": {"vectorize": 3}})", R"({"K": {"store_in": "texture"}})",
         R"({"S": {"overlap": {"cover": 2}}})", R"({"S": {"overlap": {"cover": "half"}}})", R"({"S": {"overlap": {}}})",
+        R"({"P": {"exp2": {"cover": "1/2"}}})", R"({"warps": {"producer": 1, "consumer": 2, "alternate": false}})",
         R"({"P": {"compute_root": false}})", R"({"P": 3})"}) {
     INFO(text);
     CHECK_FALSE(conforms(nlohmann::json::parse(text), schema, schema));
@@ -156,7 +161,7 @@ TEST_CASE("every kind of directive has one row in the table, and every key anoth
     CHECK(((info.sites & kTopLevel) != 0) == !info.kind.has_value());
     if (info.kind) CHECK(&directive_info(*info.kind) == &info);
   }
-  const auto last = DirectiveKind::overlap;
+  const auto last = DirectiveKind::exp2;
   for (int kind = 0; kind <= static_cast<int>(last); ++kind)
     CHECK_NOTHROW(directive_info(static_cast<DirectiveKind>(kind)));
 }

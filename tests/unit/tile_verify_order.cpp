@@ -321,4 +321,51 @@ TEST_CASE("rule: roles share no registers") {
   CHECK_THAT(fault_of({kTile}, {role("a", {kLoad}), role("b", {kLoad})}), Contains("t is in the registers of role a"));
 }
 
+TEST_CASE("rule: takes and passes alternate on every path of a role of several warpgroups") {
+  const Stmt take = statement(Turn{Turn::Do::take}), pass = statement(Turn{Turn::Do::pass});
+  const auto fault = [&](Block body, int count = 2) {
+    Role role;
+    role.name = "consumer";
+    role.count = count;
+    role.body = std::move(body);
+    return fault_of({in_shared("K", {{"i", 4}}), in_shared("V", {{"i", 4}})}, {statement(role)});
+  };
+  CHECK(fault({take, pass, loop("n", 0, "4", {take, pass}), take, pass}).empty());
+  CHECK(fault({take, loop("n", 0, "4", {pass, take}), pass}).empty());
+  CHECK_THAT(fault({take, take, pass}), Contains("the turn is held as it is"));
+  CHECK_THAT(fault({pass}), Contains("no turn is held"));
+  CHECK_THAT(fault({take}), Contains("a turn is held at the end"));
+  CHECK_THAT(fault({loop("n", 0, "4", {take}), pass}), Contains("a turn is held at one end of the body only"));
+  CHECK_THAT(fault({take, when("0 < 1", {pass})}), Contains("a turn is held on one path only"));
+  CHECK(fault({when("0 < 1", {take, pass})}).empty());
+  Stmt of_warp = when("0 < 1", {take, pass});
+  std::get<If>(of_warp.node).uniform = If::Uniform::warp;
+  CHECK_THAT(fault({of_warp}), Contains("stands under a condition of a warp"));
+  CHECK_THAT(fault({take, pass}, 1), Contains("turns of less than two warpgroups"));
+  CHECK_THAT(fault_of({}, {take, pass}), Contains("turns of less than two warpgroups"));
+  // The others release behind their own turn, which comes after this one.
+  CHECK(fault({acquire("K"), take, release("K"), acquire("V"), pass, release("V")}).empty());
+  CHECK_THAT(fault({acquire("K"), take, release("K"), acquire("K"), pass, release("K")}),
+             Contains("K has been released in the same turn: this may never return"));
+}
+
+TEST_CASE("rule: where there are turns, products by wgmma stand in them") {
+  const Stmt take = statement(Turn{Turn::Do::take}), pass = statement(Turn{Turn::Do::pass});
+  Stmt product = mma("S", "A", "B");
+  std::get<Mma>(product.node).by = Family::wgmma;
+  const std::vector<Mem> mems{in_registers("S", {{"i", 4}, {"j", 4}}), in_shared("A", {{"i", 4}, {"d", 4}}),
+                              in_shared("B", {{"j", 4}, {"d", 4}})};
+  const auto fault = [&](Block body) {
+    body.insert(body.begin(), {fill("A", 0), fill("B", 0)});
+    Role role;
+    role.name = "consumer";
+    role.count = 2;
+    role.body = std::move(body);
+    return fault_of(mems, {statement(role)});
+  };
+  CHECK(fault({take, product, pass}).empty());
+  CHECK_THAT(fault({take, pass, product}), Contains("no turn is held"));
+  CHECK(fault({product}).empty());
+}
+
 }  // namespace astatide::tile

@@ -1,0 +1,104 @@
+// Copies by TMA (PTX ISA, cp.async.bulk.tensor). A box is as wide as a panel: a tile is loaded panel by panel, and
+// stored panel by panel by each consumer for the 64 rows that its warps hold. So what a consumer waits for in front of
+// a store is its own 128 threads and its own last copy, and no other consumer.
+
+#include <fmt/format.h>
+
+#include "compiler/cuda/kernel_emitter.h"
+#include "compiler/support/diagnostic.h"
+
+namespace astatide::cuda {
+
+using tile::Mem;
+
+namespace {
+
+constexpr int kPanel = 64;  // columns, of 16 bits
+
+std::string plus(const std::string& origin, int offset) {
+  return origin == "0" ? std::to_string(offset) : fmt::format("{} + {}", origin, offset);
+}
+
+}  // namespace
+
+// The map's dimensions are the columns, the rows, then the others, innermost first.
+KernelEmitter::TmaPlace KernelEmitter::tma_place(const tile::View& view, const Mem& tile) const {
+  const auto form = tile::tiled_view(view, tile);
+  if (!form) throw InternalError("a tile of " + view.tensor + " has no form that TMA copies");
+  TmaPlace place{"0", "0", ""};
+  for (std::size_t dim = view.indices.size(); dim-- > 0;)
+    if (static_cast<int>(dim) != form->row_dim && static_cast<int>(dim) != form->column_dim)
+      place.others += fmt::format(", static_cast<int>({})", integer_text(view.indices[dim], scope()));
+  for (const tile::Coordinate& coordinate : view.at) {
+    if (coordinate.axis == tile.dims[0].axis) place.row = integer_text(coordinate.origin, scope());
+    if (coordinate.axis == tile.dims[1].axis) place.column = integer_text(coordinate.origin, scope());
+  }
+  return place;
+}
+
+void KernelEmitter::emit_tma_prefetch(const tile::View& view, const Mem& dst) {
+  const TmaPlace place = tma_place(view, dst);
+  for (int column = 0; column < tile::panel_columns(dst); column += kPanel)
+    out_.line(fmt::format("tma_prefetch(&{}, {}, {}{});", claimed(view.tensor + "_map"), plus(place.column, column),
+                          place.row, place.others));
+}
+
+void KernelEmitter::emit_tma_load(const tile::View& view, const Mem& dst, bool multicast) {
+  TmaPlace place = tma_place(view, dst);
+  const int panels = tile::panel_columns(dst) / kPanel, rows = dst.dims[0].extent;
+  const std::string full = barrier(dst, true, claimed(dst.name + "_write"));
+  out_.line(fmt::format("barrier_expect({}, {});", full, panels * rows * kPanel * size_in_bytes(dst.type)));
+  std::string to = base(dst, true), function = "tma_load(";
+  if (multicast) {
+    // To all blocks, this block's share of the rows.
+    const int blocks = kernel_.cluster_blocks(), share = rows / blocks;
+    function = fmt::format("tma_multicast({:#x}, ", (1 << blocks) - 1);
+    to += fmt::format(" + {} * {}", claimed("cluster_rank"), share * kPanel);
+    place.row += fmt::format(" + {} * {}", claimed("cluster_rank"), share);
+  }
+  for (int panel = 0; panel < panels; ++panel)
+    out_.line(fmt::format("{}{} + {}, &{}, {}, {}, {}{});", function, to, panel * rows * kPanel,
+                          claimed(view.tensor + "_map"), full, plus(place.column, panel * kPanel), place.row,
+                          place.others));
+  next_slot(dst, true);
+}
+
+bool KernelEmitter::is_stored_by_tma(const Mem& tile) const {
+  bool stored = false;
+  tile::walk(kernel_.body, [&](const tile::Stmt& stmt) {
+    if (!tile::view_stored_by_tma(stmt)) return;
+    stored = stored || std::get<tile::TileName>(std::get<tile::Copy>(stmt.node).src) == tile.name;
+  });
+  return stored;
+}
+
+void KernelEmitter::emit_by_storing_thread(const std::string& statement) {
+  out_.line(fmt::format("if ({} % 128 == 0) {};", thread_, statement));
+}
+
+void KernelEmitter::emit_reserve_stored() {
+  emit_by_storing_thread("tma_wait_until_read()");
+  out_.line(fmt::format("warpgroup_sync({});", claimed("warpgroup")));
+}
+
+void KernelEmitter::emit_acquire_stored() {
+  out_.line("fence_async_proxy();");
+  out_.line(fmt::format("warpgroup_sync({});", claimed("warpgroup")));
+}
+
+void KernelEmitter::emit_tma_store(const tile::View& view, const Mem& src) {
+  const TmaPlace place = tma_place(view, src);
+  const int panels = tile::panel_columns(src) / kPanel, rows = src.dims[0].extent;
+  const int together = kernel_.threads() / 128 * tile::kStoredRows;  // rows that all consumers take at a time
+  out_.open(fmt::format("if ({} % 128 == 0)", thread_));
+  for (int first = 0; first < rows; first += together)
+    for (int panel = 0; panel < panels; ++panel)
+      out_.line(fmt::format("tma_store(&{0}, {1} + {2} + {3} * {4}, {5}, {6} + {3} * {7}{8});",
+                            claimed(view.tensor + "_map"), base(src, false), (panel * rows + first) * kPanel,
+                            claimed("warpgroup"), tile::kStoredRows * kPanel, plus(place.column, panel * kPanel),
+                            plus(place.row, first), tile::kStoredRows, place.others));
+  out_.line("tma_store_commit();");
+  out_.close();
+}
+
+}  // namespace astatide::cuda

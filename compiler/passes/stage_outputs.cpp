@@ -1,0 +1,72 @@
+#include "compiler/passes/stage_outputs.h"
+
+#include <fmt/format.h>
+
+#include "compiler/passes/names_in_kernel.h"
+#include "compiler/support/diagnostic.h"
+
+namespace astatide {
+namespace {
+
+using tile::Kernel;
+using tile::Mem;
+using tile::Stmt;
+using tile::View;
+
+/// TMA leaves out what lies beyond the tensor: limits have to be its ends.
+void check_limits(const tile::Tensor& tensor, const View& view) {
+  for (const tile::Coordinate& coordinate : view.at)
+    for (std::size_t dim = 0; dim < view.indices.size(); ++dim) {
+      if (!coordinate.limit || !(view.indices[dim] == variable(coordinate.axis)) ||
+          *coordinate.limit == tensor.dims[dim])
+        continue;
+      throw UserError(
+          fmt::format("copy of {}: tma stores up to the end of {}, {} = {}, and its tiles end at {}", tensor.name,
+                      tensor.name, coordinate.axis, to_string(tensor.dims[dim]), to_string(*coordinate.limit)),
+          {"leave it out"});
+    }
+}
+
+/// The tile in shared memory between a tile in registers and the tensor that it is stored to.
+std::string declare(const tile::Program& program, Kernel& kernel, const Mem& from, const View& to) {
+  const tile::Tensor& tensor = *program.find_tensor(to.tensor);
+  if (!tile::tiled_view(to, from) || size_in_bytes(tensor.type) != 2)
+    throw InternalError("stage_outputs: a tile of " + tensor.name + " has no form that TMA copies");
+  check_limits(tensor, to);
+  Mem mem;
+  mem.name = names_in_kernel(program, kernel).fresh(tensor.name + "_s");
+  mem.type = tensor.type;
+  mem.dims = from.dims;
+  mem.space = Space::shared;
+  kernel.mems.push_back(mem);
+  return mem.name;
+}
+
+}  // namespace
+
+tile::Program stage_outputs(const tile::Program& program, const Target&) {
+  tile::Program out = program;
+  for (Kernel& kernel : out.kernels)
+    kernel.body = tile::transform_blocks(kernel.body, [&](const tile::Block& block) {
+      tile::Block body;
+      for (const Stmt& stmt : block) {
+        const View* view = tile::view_stored_by_tma(stmt);
+        if (!view) {
+          body.push_back(stmt);
+          continue;
+        }
+        const tile::Copy& copy = std::get<tile::Copy>(stmt.node);
+        const Mem from = *kernel.find(std::get<tile::TileName>(copy.src));
+        const std::string between = declare(program, kernel, from, *view);
+        body.push_back({tile::Reserve{between}});
+        body.push_back({tile::Copy{between, from.name, tile::Via::unset, {}, 0}});
+        body.push_back({tile::Acquire{between}});
+        body.push_back({tile::Copy{*view, between, tile::Via::tma, {}, 0}});
+        body.push_back({tile::Release{between}});
+      }
+      return body;
+    });
+  return out;
+}
+
+}  // namespace astatide

@@ -1,0 +1,107 @@
+// Launches that are captured into CUDA graphs: replayed beside each other and beside the stream they were captured in.
+#include <catch2/catch.hpp>
+
+#include "runtime/shared_library.h"
+#include "tests/gpu/device_case.h"
+#include "tests/gpu/require_gpu.h"
+#include "tests/support/schedule_cases.h"
+
+using namespace astatide;
+using namespace astatide::testing;
+
+namespace {
+
+using runtime::StreamHandle;
+
+/// The driver's graphs, of which the runtime itself needs nothing.
+class GraphApi {
+ public:
+  GraphApi() {
+    std::string reason;
+    const auto library = runtime::SharedLibrary::open(runtime::driver().library_path(), reason);
+    REQUIRE(library);
+    load(*library, "cuStreamBeginCapture_v2", begin_capture);
+    load(*library, "cuStreamEndCapture", end_capture);
+    load(*library, "cuGraphInstantiateWithFlags", instantiate);
+    load(*library, "cuGraphLaunch", launch);
+    load(*library, "cuGraphExecDestroy", destroy_executable);
+    load(*library, "cuGraphDestroy", destroy);
+  }
+
+  int (*begin_capture)(StreamHandle, int mode) = nullptr;
+  int (*end_capture)(StreamHandle, void** graph) = nullptr;
+  int (*instantiate)(void** executable, void* graph, unsigned long long flags) = nullptr;
+  int (*launch)(void* executable, StreamHandle) = nullptr;
+  int (*destroy_executable)(void*) = nullptr;
+  int (*destroy)(void*) = nullptr;
+
+ private:
+  template <class Function>
+  static void load(const runtime::SharedLibrary& library, const char* name, Function& function) {
+    function = reinterpret_cast<Function>(library.symbol(name));
+    REQUIRE(function != nullptr);
+  }
+};
+
+Case causal_case(std::int64_t length, unsigned seed) {
+  Case c;
+  c.algorithm = causal_attention();
+  c.extents = {{"B", 2}, {"Hq", 8}, {"Hkv", 8}, {"Sq", length}, {"Sk", length}, {"D", 128}, {"Dv", 128}};
+  c.dtype = ScalarType::bf16;
+  c.inputs["Q"] = gaussian(c.dtype, query_shape(c), seed);
+  c.inputs["K"] = gaussian(c.dtype, key_shape(c), seed + 1);
+  c.inputs["V"] = gaussian(c.dtype, value_shape(c), seed + 2);
+  return c;
+}
+
+}  // namespace
+
+TEST_CASE("graphs: captured launches run beside each other and beside the stream they were captured in") {
+  ASTATIDE_NEED_GPU();
+  if (!runs_here("sm90/flash3")) ASTATIDE_SKIP("no GPU of sm_90a, whose schedules deal out tiles by a counter");
+  const GraphApi api;
+  const runtime::Context context = runtime::Context::primary(0);
+  const runtime::ScopedCurrent scope(context);
+  const runtime::Stream captured = runtime::Stream::create(context);
+  const std::vector<runtime::Stream> streams{runtime::Stream::create(context), runtime::Stream::create(context),
+                                             captured};
+  std::vector<Case> cases{causal_case(1500, 1), causal_case(2100, 11), causal_case(1800, 21)};
+  std::vector<DeviceCase> works;
+  for (const Case& c : {causal_case(1500, 1), causal_case(2100, 11), causal_case(1800, 21)})
+    works.emplace_back(c, load_schedule("sm90/flash3"), captured);
+  captured.synchronize();
+
+  // The first two become graphs before anything of theirs has run: what a first launch allocates is no part of a graph.
+  std::vector<void*> graphs(2), executables(2);
+  for (std::size_t n = 0; n < graphs.size(); ++n) {
+    constexpr int kGlobalMode = 0;  // the strictest: no thread may allocate
+    REQUIRE(api.begin_capture(captured.handle(), kGlobalMode) == 0);
+    works[n].launch(captured);
+    REQUIRE(api.end_capture(captured.handle(), &graphs[n]) == 0);
+    REQUIRE(api.instantiate(&executables[n], graphs[n], 0) == 0);
+  }
+  std::vector<HostTensors> expected;
+  for (DeviceCase& work : works) {
+    work.launch(captured);
+    captured.synchronize();
+    expected.push_back(work.take_outputs(captured));
+  }
+  for (int round = 0; round < 20; ++round) {
+    for (DeviceCase& work : works) work.clear_outputs(captured);
+    captured.synchronize();
+    for (std::size_t n = 0; n < graphs.size(); ++n) REQUIRE(api.launch(executables[n], streams[n].handle()) == 0);
+    works[2].launch(captured);
+    for (const runtime::Stream& stream : streams) stream.synchronize();
+    for (std::size_t n = 0; n < works.size(); ++n) {
+      const HostTensors got = works[n].take_outputs(captured);
+      for (const auto& [name, tensor] : expected[n]) {
+        INFO("round " << round << ", launch " << n << ", " << name);
+        require_same_bits(got.at(name), tensor);
+      }
+    }
+  }
+  for (std::size_t n = 0; n < graphs.size(); ++n) {
+    CHECK(api.destroy_executable(executables[n]) == 0);
+    CHECK(api.destroy(graphs[n]) == 0);
+  }
+}
