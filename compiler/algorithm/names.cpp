@@ -33,7 +33,7 @@ constexpr std::string_view kTaken =
     "lanes_max "
     "lanes_min lanes_sum load1 load4 load8 log2f logf make_float4 multiple narrow4 powf sqrtf store4 tanhf to_float "
     "uint4 widen4 copy16 cp_async16 cp_async_commit cp_async_wait ldmatrix4 ldmatrix4_transposed make_float2 "
-    "mma_16x8x16 "
+    "mma_16x8x16 mma_16x8x8 load_shared4 to_tf32 "
     "pack2 shared_address uniform block_number store2 in_panels fence_async_proxy matrix_descriptor pin wgmma_commit "
     "wgmma_fence wgmma_wait "
     "TensorMap "

@@ -137,8 +137,10 @@ JsonEntries value_schema(const DirectiveInfo& info) {
               {"required", json_array({json_string("producer"), json_string("consumer")})},
               {"properties", json_object({{"producer", producer}, {"consumer", numbers_by_name(info)}})}};
     }
-    case ValueForm::space:
-      return {{"enum", json_array({json_string("global"), json_string("shared"), json_string("register")})}};
+    case ValueForm::spaces: {
+      const std::string both = json_array({json_string("shared"), json_string("register")});
+      return {{"enum", json_array({json_string("global"), json_string("shared"), json_string("register"), both})}};
+    }
     case ValueForm::word: {
       std::vector<std::string> words;
       for (const std::string_view word : info.words) words.push_back(json_string(word));
