@@ -2,19 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <thread>
 
 #include "api/shapes.h"
 #include "compiler/algorithm/evaluate.h"
+#include "compiler/support/half.h"
 
 namespace astatide {
 namespace {
+
+constexpr double kElevenBits = 2e-3;
 
 /// Absolute limits of the numerics contract, for values of order 1.
 double absolute_limit(ScalarType type) {
   switch (type) {
     case ScalarType::f16:
-      return 2e-3;
+      return kElevenBits;
     case ScalarType::bf16:
       return 1.6e-2;
     default:
@@ -27,6 +31,8 @@ double rounded(double value, ScalarType type) {
   runtime::store_element(type, bytes, value);
   return runtime::load_element(type, bytes);
 }
+
+double tf32_of(double value) { return round_to_tf32(static_cast<float>(value)); }
 
 double largest_magnitude(const std::vector<double>& values) {
   double largest = 0;
@@ -43,7 +49,7 @@ double largest_input(const Arguments& arguments) {
 }
 
 OutputCheck compare(const std::string& name, const runtime::HostTensor& output, const DoubleTensor& oracle,
-                    const DoubleTensor& plain, ScalarType narrowest, double input_scale) {
+                    const DoubleTensor& plain, double absolute, double input_scale) {
   OutputCheck check;
   check.name = name;
   const std::vector<double> values = runtime::to_doubles(output);
@@ -67,23 +73,24 @@ OutputCheck compare(const std::string& name, const runtime::HostTensor& output, 
   // 1e-6 and the absolute limits hold for values of order 1; a type's spacing grows with them.
   const double scale = std::max(1.0, largest);
   check.relative_error = largest > 0 ? check.max_abs_error / largest : 0;
-  check.limit =
-      std::min(2 * check.plain_error + 1e-6 * scale, absolute_limit(narrowest) * std::max(scale, input_scale));
+  check.limit = std::min(2 * check.plain_error + 1e-6 * scale, absolute * std::max(scale, input_scale));
   return check;
 }
 
 /// Definitions that a sum multiplies with an input of 16 bits: a product's operands have one type, so the plain
-/// computation rounds them to that of the input.
+/// computation rounds them to that of the input. With `tf32` the same of f32.
 std::map<std::string, std::function<double(double)>> rounded_operands(
-    const Algorithm& algorithm, const std::map<std::string, runtime::HostTensor>& inputs) {
+    const Algorithm& algorithm, const std::map<std::string, runtime::HostTensor>& inputs, bool tf32) {
   std::map<std::string, std::function<double(double)>> out;
   const auto add = [&](const Expr& definition, const Expr& input) {
     const auto* read = definition.as<Read>();
     const auto* other = input.as<Read>();
     if (!read || !other || !algorithm.find_func(read->tensor)) return;
     const auto found = inputs.find(other->tensor);
-    if (found == inputs.end() || !is_floating(found->second.dtype) || size_in_bytes(found->second.dtype) != 2) return;
-    out[read->tensor] = [type = found->second.dtype](double value) { return rounded(value, type); };
+    if (found == inputs.end() || !is_floating(found->second.dtype)) return;
+    const ScalarType type = found->second.dtype;
+    if (size_in_bytes(type) == 2) out[read->tensor] = [type](double value) { return rounded(value, type); };
+    if (tf32 && type == ScalarType::f32) out[read->tensor] = tf32_of;
   };
   for (const Func& func : algorithm.define)
     visit(func.value, [&](const Expr& e) {
@@ -95,6 +102,21 @@ std::map<std::string, std::function<double(double)>> rounded_operands(
       add(product->args[1], product->args[0]);
     });
   return out;
+}
+
+/// Rounds the f32 inputs that sums read: factors of products, roughly.
+Arguments with_tf32_factors(const Algorithm& algorithm, Arguments arguments,
+                            const std::map<std::string, runtime::HostTensor>& inputs) {
+  std::set<std::string> summed;
+  for (const Func& func : algorithm.define)
+    visit(func.value, [&](const Expr& e) {
+      const auto* reduction = e.as<Reduce>();
+      if (reduction && reduction->op == Reduction::sum) summed.merge(tensors_read(reduction->body[0]));
+    });
+  for (auto& [name, tensor] : arguments.inputs)
+    if (summed.contains(name) && inputs.at(name).dtype == ScalarType::f32)
+      std::transform(tensor.values.begin(), tensor.values.end(), tensor.values.begin(), tf32_of);
+  return arguments;
 }
 
 /// Operations that the evaluator spends on all definitions.
@@ -122,6 +144,11 @@ double work_of(const Algorithm& algorithm, const Extents& extents) {
 
 }  // namespace
 
+bool computes_in_tf32(const Schedule& schedule, const Device& device) {
+  return device.kind == Device::Kind::cuda && std::any_of(schedule.placements.begin(), schedule.placements.end(),
+                                                          [](const Placement& placement) { return placement.tf32(); });
+}
+
 double estimate_check_seconds(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents) {
   // Measured on server cores of 2022: each does some 3.5e9 of these a second, both precisions together.
   return work_of(algorithm, extents) / (3.5e9 * std::max(1U, std::thread::hardware_concurrency()));
@@ -130,7 +157,7 @@ double estimate_check_seconds(const Algorithm& algorithm, const std::map<std::st
 std::vector<OutputCheck> check_outputs(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
                                        const std::map<std::string, double>& scalars,
                                        const std::map<std::string, runtime::HostTensor>& inputs,
-                                       const std::map<std::string, runtime::HostTensor>& outputs) {
+                                       const std::map<std::string, runtime::HostTensor>& outputs, bool tf32) {
   Arguments arguments;
   arguments.extents = extents;
   arguments.scalars = scalars;
@@ -142,10 +169,12 @@ std::vector<OutputCheck> check_outputs(const Algorithm& algorithm, const std::ma
   // The kernel is given its scalars in f32, so the oracle is too.
   for (auto& [name, value] : arguments.scalars) value = static_cast<float>(value);
   const auto oracle = evaluate(algorithm, arguments);
-  const auto plain = evaluate(algorithm, arguments, Precision::f32, rounded_operands(algorithm, inputs));
+  const auto plain = evaluate(algorithm, tf32 ? with_tf32_factors(algorithm, arguments, inputs) : arguments,
+                              Precision::f32, rounded_operands(algorithm, inputs, tf32));
+  const double absolute = std::max(absolute_limit(narrowest), tf32 ? kElevenBits : 0);
   std::vector<OutputCheck> checks;
   for (const auto& [name, output] : outputs)
-    checks.push_back(compare(name, output, oracle.at(name), plain.at(name), narrowest, largest_input(arguments)));
+    checks.push_back(compare(name, output, oracle.at(name), plain.at(name), absolute, largest_input(arguments)));
   return checks;
 }
 

@@ -26,11 +26,15 @@ struct OutputCheck {
 /// Seconds that check_outputs takes on this machine, roughly.
 double estimate_check_seconds(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents);
 
-/// Compares each output with the oracle. Throws MachineError where the oracle's tensors don't fit this machine's
-/// memory.
+/// Whether products of f32 inputs are rounded to tf32: on a GPU, where the schedule says so.
+bool computes_in_tf32(const Schedule& schedule, const Device& device);
+
+/// Compares each output with the oracle. With `tf32` factors of f32 may have been rounded to tf32: the limit is that of
+/// f16, and the plain evaluation rounds them, too. Throws MachineError where the oracle's tensors don't fit this
+/// machine's memory.
 std::vector<OutputCheck> check_outputs(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
                                        const std::map<std::string, double>& scalars,
                                        const std::map<std::string, runtime::HostTensor>& inputs,
-                                       const std::map<std::string, runtime::HostTensor>& outputs);
+                                       const std::map<std::string, runtime::HostTensor>& outputs, bool tf32 = false);
 
 }  // namespace astatide

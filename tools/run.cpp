@@ -120,7 +120,8 @@ Result compute(const RunWords& words) {
     const double seconds = estimate_check_seconds(algorithm, result.extents);
     if (seconds > kLongCheckSeconds)
       write_message(fmt::format("warning: the check in double precision takes about {:.0f} seconds\n", seconds));
-    result.checks = check_outputs(algorithm, result.extents, scalars, inputs, result.outputs);
+    result.checks = check_outputs(algorithm, result.extents, scalars, inputs, result.outputs,
+                                  computes_in_tf32(schedule, result.device.device));
   }
   write_outputs(destinations, result.outputs);
   return result;

@@ -28,19 +28,17 @@ constexpr std::string_view kTaken =
     "static_assert static_cast struct switch template this thread_local threadIdx throw true try typedef typeid "
     "typename "
     "u8 union unsigned using virtual void volatile warpSize wchar_t while xor xor_eq "
-    // Functions and constants of the device headers and of CUDA that emitted kernels call by name.
-    "aligned component fabsf fast_exp fast_exp2 float4 floor_mod fmaf fmaxf fminf from_float kInfinity kLog2e "
-    "lanes_max "
-    "lanes_min lanes_sum load1 load4 load8 low4 high4 repeat8 log2f logf make_float4 multiple narrow4 powf sqrtf "
-    "store4 tanhf to_float "
-    "uint4 widen4 copy16 cp_async16 cp_async_commit cp_async_wait ldmatrix4 ldmatrix4_transposed make_float2 "
-    "mma_16x8x16 "
-    "pack2 shared_address uniform block_number store2 in_panels fence_async_proxy matrix_descriptor pin wgmma_commit "
-    "wgmma_fence wgmma_wait "
-    "TensorMap "
-    "barrier_arrive barrier_expect barrier_init barrier_init_fence barrier_wait give_registers take_registers "
-    "tma_load tma_prefetch anew store16 quad_transpose Eight Half4Bits draw_tile leave_tiles fast_log fast_log2 "
-    "reciprocal ";
+    // Functions, types and constants of the device headers and of CUDA that emitted kernels call by name.
+    "address_in aligned anew barrier_acquire barrier_arrive barrier_arrive_at barrier_expect barrier_init "
+    "barrier_init_fence barrier_release_at barrier_wait block_number clamp_number cluster_sync component copy16 "
+    "cp_async16 cp_async_commit cp_async_wait draw_tile Eight exp2_by exp_by fabsf fast_exp fast_exp2 fast_log "
+    "fast_log2 fence_async_proxy float4 floor_mod fmaf fmaxf fminf from_float give_registers Half4Bits high4 "
+    "in_panels kInfinity kLog2e lanes_max lanes_min lanes_sum ldmatrix4 ldmatrix4_transposed leave_tiles load1 load4 "
+    "load8 load_shared4 log2f logf low4 make_float2 make_float4 matrix_descriptor mma_16x8x16 mma_16x8x8 multiple "
+    "narrow4 pack2 pass_turn pin polynomial_exp2 powf quad_transpose reciprocal repeat8 shared_address sqrtf "
+    "stmatrix4 store16 store2 store4 store_at take_registers take_turn tanhf TensorMap tma_load tma_multicast "
+    "tma_prefetch tma_store tma_store_commit tma_wait_until_read to_float to_tf32 uint4 uniform warpgroup_sync "
+    "wgmma_commit wgmma_fence wgmma_wait widen4 ";
 
 bool contains(std::string_view words, const std::string& name) {
   return words.find(" " + name + " ") != std::string_view::npos;

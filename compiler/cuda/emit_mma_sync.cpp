@@ -1,6 +1,13 @@
-// Products of tiles by mma.sync.m16n8k16: a warp holds 16 rows of the accumulator at a time (PTX ISA, matrix fragments
-// for mma.m16n8k16), and reads its operands from shared memory by ldmatrix, or the left one from registers: two
-// neighbouring columns of an accumulator, narrowed to 16 bits, are a register of such an operand.
+// Products of tiles by mma.sync.m16n8k16, or m16n8k8 for tf32: a warp holds 16 rows of the accumulator at a time (PTX
+// ISA, matrix fragments for mma.m16n8k16 and mma.m16n8k8), and reads its operands from shared memory by ldmatrix, or
+// the left one from registers: two neighbouring columns of an accumulator, narrowed to 16 bits, are a register of such
+// an operand.
+//
+// An instruction takes 32 bytes of each operand's row, so addresses are those of 16 bits for tf32, too; ldmatrix gives
+// a lane one f32 in place of two neighbours. What differs is the order of the summed axis: at thread t of a row the
+// fragments of tf32 hold columns t and t + 4 of 8, an accumulator 2t and 2t + 1. A sum has no order, so a left operand
+// that comes from an accumulator keeps its own, and the right one is read in that, element by element. Without
+// ldmatrix, which transposes 16 bits only, a right operand with the summed axis as its rows is read so in any case.
 
 #include <fmt/format.h>
 
@@ -12,31 +19,45 @@ namespace astatide::cuda {
 namespace {
 
 constexpr int kMatrixRows = 8;
+constexpr int kStepBytes = 32;  // of a row, that one instruction takes
 
-/// Of a tile's row r * 16 + row and column c * 16 + column a lane keeps the address of (row, column), `at`: r and c are
-/// constants, so the rest folds into what the instruction adds. In panels a step of 16 columns flips bits of a chunk's
-/// number, whose lowest is the lane's own.
-std::string stepped(const std::string& at, const tile::Mem& tile, const std::string& r, const std::string& c) {
-  if (!in_panels(tile)) return fmt::format("{} + {} * {} + {} * 32", at, r, 32 * pitch_of(tile), c);
-  return fmt::format("({0} ^ {1} % 4 * 32) + {1} / 4 * {2} + {3} * 2048", at, c, 128 * tile.dims[0].extent, r);
+int step_columns(const tile::Mem& tile) { return kStepBytes / size_in_bytes(tile.type); }
+int chunk_columns(const tile::Mem& tile) { return kChunkBytes / size_in_bytes(tile.type); }
+
+/// A lane keeps the address of a tile's (row, column), `at`; this is that of `r` times `rows` rows and `c` times 32
+/// bytes further: r and c are constants, so they fold into what the instruction adds. In panels a step of 32 bytes
+/// flips bits of a chunk's number, whose lowest is the lane's own.
+std::string stepped(const std::string& at, const tile::Mem& tile, int rows, const std::string& r,
+                    const std::string& c) {
+  if (!in_panels(tile))
+    return fmt::format("{} + {} * {} + {} * {}", at, r, rows * size_in_bytes(tile.type) * pitch_of(tile), c,
+                       kStepBytes);
+  return fmt::format("({0} ^ {1} % 4 * {2}) + {1} / 4 * {3} + {4} * {5}", at, c, kStepBytes,
+                     kPanelBytes * tile.dims[0].extent, r, kPanelBytes * rows);
 }
 
 /// Register of a left operand's fragment that holds part `part` of what a warp multiplies at once, in block `m` of 16
-/// rows at step `k`: rows g and g + 8, columns 2q and 2q + 8.
+/// rows at step `k`: rows g and g + 8, of 16 bits columns 2q and 2q + 8, of 32 two as its layout has them.
 std::string left_register(const tile::Mem& lhs, const std::string& m, const std::string& k, int part) {
-  const int pairs = fragment_of(lhs, grid_of(lhs)).columns.count() / 2;
-  return fmt::format("{}[(2 * {} + {}) * {} + 2 * {} + {}]", lhs.name, m, part % 2, pairs, k, part / 2);
+  const int in_row = fragment_of(lhs, grid_of(lhs)).columns.count() * size_in_bytes(lhs.type) / 4;
+  return fmt::format("{}[(2 * {} + {}) * {} + 2 * {} + {}]", lhs.name, m, part % 2, in_row, k, part / 2);
+}
+
+/// Whether a left operand is summed in the order of an accumulator, other than that of its instruction.
+bool in_own_order(const tile::Mem& lhs) {
+  return lhs.type == ScalarType::f32 && lhs.space == Space::register_file && grid_of(lhs).column_vector == 2;
 }
 
 }  // namespace
 
 std::string KernelEmitter::left_place(const tile::Mem& tile, const std::string& thread, const std::string& lane,
                                       bool write) {
-  return shared_place(tile, fmt::format("{} / 32 * 16 + {} % 16", thread, lane), lane + " / 16 * 8", write);
+  return shared_place(tile, fmt::format("{} / 32 * 16 + {} % 16", thread, lane),
+                      fmt::format("{} / 16 * {}", lane, chunk_columns(tile)), write);
 }
 
 void KernelEmitter::emit_ldmatrix(const tile::Mem& dst, const tile::Mem& src) {
-  const int blocks = fragment_of(dst, grid_of(dst)).rows.count() / 2, steps = src.dims[1].extent / 16;
+  const int blocks = fragment_of(dst, grid_of(dst)).rows.count() / 2, steps = src.dims[1].extent / step_columns(src);
   const std::string k = fresh("k"), m = fresh("m"), a = fresh("a"), lane = fresh("lane"), at = fresh(src.name + "_at");
   out_.line(fmt::format("// {} <- {}", dst.name, src.name));
   out_.open("");
@@ -46,10 +67,20 @@ void KernelEmitter::emit_ldmatrix(const tile::Mem& dst, const tile::Mem& src) {
   out_.open_unrolled(k, steps);
   out_.line(fmt::format("unsigned {}[4];", a));
   out_.line(
-      fmt::format("ldmatrix4({}, {});", a, stepped(at, src, fmt::format("{} * {}", m, kernel_.threads() / 32), k)));
-  for (int part = 0; part < 4; ++part) out_.line(fmt::format("{} = {}[{}];", left_register(dst, m, k, part), a, part));
+      fmt::format("ldmatrix4({}, {});", a, stepped(at, src, 16, fmt::format("{} * {}", m, kernel_.threads() / 32), k)));
+  // Two of 16 bits are held as a register, f32 as what it is.
+  for (int part = 0; part < 4; ++part) {
+    const std::string bits = fmt::format("{}[{}]", a, part);
+    out_.line(fmt::format("{} = {};", left_register(dst, m, k, part),
+                          dst.type == ScalarType::f32 ? "__uint_as_float(" + bits + ")" : bits));
+  }
   out_.close();
   out_.close();
+  // Where a slot goes back to TMA once one lane says so, all lanes have read it, and in the order that TMA sees.
+  if (has_roles()) {
+    out_.line("fence_async_proxy();");
+    out_.line("__syncwarp();");
+  }
   out_.close();
 }
 
@@ -68,7 +99,7 @@ void KernelEmitter::emit_stmatrix(const tile::Mem& dst, const tile::Mem& src) {
   const auto store = [&](const std::string& step, const std::string& upper, const std::string& lower) {
     const std::string first = fmt::format("2 * {}", step);
     out_.line(fmt::format("stmatrix4({}, {}, {}, {}, {});",
-                          stepped(at, dst, fmt::format("{} * {}", m, kernel_.threads() / 32), step), pair(0, first),
+                          stepped(at, dst, 16, fmt::format("{} * {}", m, kernel_.threads() / 32), step), pair(0, first),
                           pair(1, first), upper, lower));
   };
   out_.line(fmt::format("// {} <- {}", dst.name, src.name));
@@ -105,7 +136,7 @@ void KernelEmitter::emit_mma_sync(const tile::Mma& mma) {
   const bool along_rows = rhs.dims[1].axis == axis;  // both operands have the contracted axis last
   const Fragment fragment = fragment_of(dst, grid_of(dst));
   const int contracted = lhs.dims[1].extent, columns = fragment.columns.count();
-  const int blocks = fragment.rows.count() / 2, steps = contracted / 16,
+  const int blocks = fragment.rows.count() / 2, steps = contracted / step_columns(rhs),
             tiles = columns / 2;  // of 16 rows; of 8 columns
   const int warps = kernel_.threads() / 32;
   if (contracted % 16 != 0 || fragment.rows.count() % 2 != 0 || dst.dims[0].extent % (16 * warps) != 0)
@@ -114,6 +145,7 @@ void KernelEmitter::emit_mma_sync(const tile::Mma& mma) {
   const std::string type = type_text(rhs.type);
   const std::string k = fresh("k"), m = fresh("m"), n = fresh("n"), a = fresh("a"), b = fresh("b");
   const std::string lane = fresh("lane"), lhs_at = fresh(lhs.name + "_at"), rhs_at = fresh(rhs.name + "_at");
+  const std::string beside = fresh(rhs.name + "_beside");
   const auto declare = [&](const std::string& name, const std::string& place) {
     out_.line(fmt::format("const unsigned {} = {};", name, place));
   };
@@ -123,14 +155,22 @@ void KernelEmitter::emit_mma_sync(const tile::Mma& mma) {
   out_.open("");
   // Addresses that wait in registers for their next product would cost those that its elements need. Beside wgmma only
   // what is rarely computed again stands here, and the loop is better off with them.
-  const std::string own = has_wgmma_ ? thread_ : fresh("own");
-  if (!has_wgmma_) out_.line(fmt::format("const int {} = anew({});", own, thread_));
-  out_.line(fmt::format("const int {} = {} % 32;", lane, own));
+  const std::string own_thread = has_wgmma_ ? thread_ : fresh("own");
+  if (!has_wgmma_) out_.line(fmt::format("const int {} = anew({});", own_thread, thread_));
+  out_.line(fmt::format("const int {} = {} % 32;", lane, own_thread));
   const bool in_registers = lhs.space == Space::register_file;
-  if (!in_registers) declare(lhs_at, left_place(lhs, own, lane, false));
-  declare(rhs_at, along_rows ? shared_place(rhs, fmt::format("{0} % 8 + {0} / 16 * 8", lane),
-                                            fmt::format("{} / 8 % 2 * 8", lane), false)
-                             : shared_place(rhs, lane + " % 16", lane + " / 16 * 8", false));
+  if (!in_registers) declare(lhs_at, left_place(lhs, own_thread, lane, false));
+  const bool own = in_own_order(lhs), by_element = mma.tf32 && !along_rows;
+  if (own && along_rows) throw InternalError(lhs.name + " is summed in another order than the rows of " + rhs.name);
+  if (by_element) {
+    const std::string row = lane + (own ? " % 4 * 2" : " % 4"), column = lane + " / 4";
+    declare(rhs_at, shared_place(rhs, row, column, false));
+    declare(beside, shared_place(rhs, row + (own ? " + 1" : " + 4"), column, false));
+  } else {
+    declare(rhs_at, along_rows ? shared_place(rhs, fmt::format("{0} % 8 + {0} / 16 * 8", lane),
+                                              fmt::format("{} / 8 % 2 * {}", lane, chunk_columns(rhs)), false)
+                               : shared_place(rhs, lane + " % 16", lane + " / 16 * 8", false));
+  }
   if (!mma.accumulate) {
     out_.open_unrolled(held_row_, fragment.registers());
     out_.line(fmt::format("{}[{}] = 0.0f;", dst.name, held_row_));
@@ -142,32 +182,48 @@ void KernelEmitter::emit_mma_sync(const tile::Mma& mma) {
   } else {
     out_.open_unrolled(k, steps);
   }
-  if (!in_registers) {
+  const bool as_it_is = in_registers && !mma.tf32;
+  if (!as_it_is) {
     out_.line(fmt::format("unsigned {}[{}][4];", a, blocks));
     out_.open_unrolled(m, blocks);
-    out_.line(fmt::format("ldmatrix4({}[{}], {});", a, m, stepped(lhs_at, lhs, fmt::format("{} * {}", m, warps), k)));
+    if (!in_registers)
+      out_.line(
+          fmt::format("ldmatrix4({}[{}], {});", a, m, stepped(lhs_at, lhs, 16, fmt::format("{} * {}", m, warps), k)));
+    if (mma.tf32 && !in_registers) out_.line(fmt::format("to_tf32({}[{}]);", a, m));
+    for (int part = 0; part < 4 && in_registers; ++part)
+      out_.line(fmt::format("{}[{}][{}] = to_tf32({});", a, m, part, left_register(lhs, m, k, part)));
     out_.close();
   }
   const auto left = [&](int part) {
-    return in_registers ? left_register(lhs, m, k, part) : fmt::format("{}[{}][{}]", a, m, part);
+    return as_it_is ? left_register(lhs, m, k, part) : fmt::format("{}[{}][{}]", a, m, part);
   };
   const auto multiply = [&](const std::string& tile_number, const std::string& b0, const std::string& b1) {
     out_.open_unrolled(m, blocks);
     const std::string at = fmt::format("{}[(2 * {}) * {} + 2 * ({})]", dst.name, m, columns, tile_number);
     const std::string below = fmt::format("{}[(2 * {} + 1) * {} + 2 * ({})]", dst.name, m, columns, tile_number);
-    out_.line(fmt::format("mma_16x8x16<{}>(&{}, &{}, {}, {}, {}, {}, {}, {});", type, at, below, left(0), left(1),
+    out_.line(fmt::format("{}(&{}, &{}, {}, {}, {}, {}, {}, {});",
+                          mma.tf32 ? "mma_16x8x8" : fmt::format("mma_16x8x16<{}>", type), at, below, left(0), left(1),
                           left(2), left(3), b0, b1));
     out_.close();
   };
-  // Two tiles of 8 columns a load; a last single one reads what lies behind it, too, and leaves it.
-  out_.open_unrolled(n, (tiles + 1) / 2);
-  out_.line(fmt::format("unsigned {}[4];", b));
-  out_.line(along_rows ? fmt::format("ldmatrix4({}, {});", b, stepped(rhs_at, rhs, n, k))
-                       : fmt::format("ldmatrix4_transposed({}, {});", b, stepped(rhs_at, rhs, k, n)));
-  multiply(fmt::format("2 * {}", n), b + "[0]", b + "[1]");
-  if (tiles % 2 == 1) out_.open(fmt::format("if (2 * {} + 1 < {})", n, tiles));
-  multiply(fmt::format("2 * {} + 1", n), b + "[2]", b + "[3]");
-  if (tiles % 2 == 1) out_.close();
+  if (by_element) {
+    out_.open_unrolled(n, tiles);
+    out_.line(fmt::format("unsigned {}[2];", b));
+    out_.line(fmt::format("{}[0] = to_tf32(load_shared4({}));", b, stepped(rhs_at, rhs, 8, k, n)));
+    out_.line(fmt::format("{}[1] = to_tf32(load_shared4({}));", b, stepped(beside, rhs, 8, k, n)));
+    multiply(n, b + "[0]", b + "[1]");
+  } else {
+    // Two tiles of 8 columns a load; a last single one reads what lies behind it, too, and leaves it.
+    out_.open_unrolled(n, (tiles + 1) / 2);
+    out_.line(fmt::format("unsigned {}[4];", b));
+    out_.line(along_rows ? fmt::format("ldmatrix4({}, {});", b, stepped(rhs_at, rhs, 16, n, k))
+                         : fmt::format("ldmatrix4_transposed({}, {});", b, stepped(rhs_at, rhs, 16, k, n)));
+    if (mma.tf32) out_.line(fmt::format("to_tf32({});", b));
+    multiply(fmt::format("2 * {}", n), b + "[0]", b + "[1]");
+    if (tiles % 2 == 1) out_.open(fmt::format("if (2 * {} + 1 < {})", n, tiles));
+    multiply(fmt::format("2 * {} + 1", n), b + "[2]", b + "[3]");
+    if (tiles % 2 == 1) out_.close();
+  }
   out_.close();
   out_.close();
   out_.close();

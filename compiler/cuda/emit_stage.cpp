@@ -17,7 +17,6 @@ using tile::Mem;
 namespace {
 
 constexpr int kCopiesUnrolled = 4;  // more addresses at a time would cost registers
-constexpr int kPanelColumns = 64;   // of 16 bits
 constexpr int kStepsUnrolled = 8;   // of copies that share one address
 
 }  // namespace
@@ -49,7 +48,7 @@ void KernelEmitter::emit_stage_rows(const tile::View& view, const Mem& dst, std:
     present += fmt::format("{}{} < {}", present.empty() ? "" : " && ", column, integer_text(*along.limit, scope()));
   // In panels a chunk's place depends on its row, modulo 8.
   const bool together = !in_panels(dst) || step % 8 == 0;
-  const int pitch = in_panels(dst) ? kPanelColumns : pitch_of(dst);
+  const int pitch = in_panels(dst) ? kPanelBytes / size_in_bytes(dst.type) : pitch_of(dst);
   if (together) out_.line(fmt::format("const unsigned {} = {};", to, shared_place(dst, row, column, true)));
   out_.line(fmt::format("#pragma unroll {}", std::min(steps, kStepsUnrolled)));
   out_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", n, steps));

@@ -12,9 +12,7 @@
 namespace astatide::cuda {
 namespace {
 
-constexpr int kPanelBytes = 128;  // of a row
 constexpr int kRowGroupBytes = 8 * kPanelBytes;
-constexpr int kChunkBytes = 16;  // what a descriptor counts in
 
 /// Text of the function that issues one instruction m64nNk16; `d` is in the order of the accumulator's fragment: the
 /// columns of row g, then those of row g + 8.

@@ -75,4 +75,9 @@ int pitch_of(const tile::Mem& mem) {
 
 bool in_panels(const tile::Mem& mem) { return std::holds_alternative<tile::Panels>(mem.layout); }
 
+std::string panel_place(const tile::Mem& mem, const std::string& row, const std::string& column) {
+  const std::string wide = size_in_bytes(mem.type) == 4 ? ", 32" : "";
+  return fmt::format("in_panels<{}{}>({}, {})", mem.dims[0].extent, wide, row, column);
+}
+
 }  // namespace astatide::cuda

@@ -45,8 +45,13 @@ tile::ThreadGrid grid_of(const tile::Mem& mem);
 /// The tile that an operand of a product is staged in.
 const tile::TileName& operand_tile(const tile::Operand& operand);
 
+/// A row of a panel, and what is swizzled in it: also a row of a matrix of ldmatrix, and what descriptors count in.
+inline constexpr int kPanelBytes = 128, kChunkBytes = 16;
+
 /// Elements from row to row of a tile in shared memory; of one in panels, a row of all of them.
 int pitch_of(const tile::Mem& mem);
 bool in_panels(const tile::Mem& mem);
+/// The call that gives an element's place in a tile in panels, counted in elements.
+std::string panel_place(const tile::Mem& mem, const std::string& row, const std::string& column);
 
 }  // namespace astatide::cuda

@@ -85,8 +85,8 @@ std::string KernelEmitter::shared_place(const Mem& tile, const std::string& row,
   std::string text = fmt::format("{} + {}", claimed("shared_base"), tile.offset);
   if (tile.ring > 1)
     text += fmt::format(" + {} * {}", claimed(tile.name + (write ? "_write" : "_read")), tile.byte_count() / tile.ring);
-  const std::string place = in_panels(tile) ? fmt::format("in_panels<{}>({}, {})", tile.dims[0].extent, row, column)
-                                            : fmt::format("(({}) * {} + {})", row, pitch_of(tile), column);
+  const std::string place =
+      in_panels(tile) ? panel_place(tile, row, column) : fmt::format("(({}) * {} + {})", row, pitch_of(tile), column);
   return fmt::format("{} + {} * {}", text, size_in_bytes(tile.type), place);
 }
 
@@ -97,8 +97,7 @@ std::string KernelEmitter::access(const Mem& tile, const Element& at, bool write
     return fmt::format("{}[{} * {} + {}]", tile.name, at.held_row, fragment.columns.count(), at.held_column);
   }
   const std::string column = tile.dims.size() == 2 ? " + " + at.column : "";
-  if (in_panels(tile))
-    return fmt::format("{}[in_panels<{}>({}, {})]", base(tile, write), tile.dims[0].extent, at.row, at.column);
+  if (in_panels(tile)) return fmt::format("{}[{}]", base(tile, write), panel_place(tile, at.row, at.column));
   if (tile.dims.size() == 1) return fmt::format("{}[{}]", base(tile, write), at.row);
   return fmt::format("{}[({}) * {}{}]", base(tile, write), at.row, pitch_of(tile), column);
 }

@@ -100,8 +100,11 @@ class Layouts {
       const auto* to = std::get_if<tile::TileName>(&copy->dst);
       const auto* from = std::get_if<tile::TileName>(&copy->src);
       if (to && from && is_fragment(*to) && is_fragment(*from)) groups_.join(*to, *from);
-      if (from && copy->via == tile::Via::ldmatrix) operands_.insert(*from);
       if (from && tile::view_stored_by_tma(stmt)) in_panels_.insert(*from);
+      if (from && copy->via == tile::Via::ldmatrix) {
+        operands_.insert(*from);
+        if (size_in_bytes(kernel_.find(*from)->type) == 4) single_columns_.insert(*to);
+      }
     } else if (const auto* mma = std::get_if<Mma>(&stmt.node)) {
       const Mem& lhs = *kernel_.find(std::get<tile::TileName>(mma->lhs));
       const Mem& rhs = *kernel_.find(std::get<tile::TileName>(mma->rhs));
@@ -125,6 +128,7 @@ class Layouts {
     tile::ThreadGrid grid{kernel_.thread_rows, kernel_.thread_columns, 1, 1};
     if (tensor_cores_) grid.row_vector = grid.column_vector = 2, grid.row_unit = 8;
     if (mem.dims.size() == 1) return tile::RowsOf{grid};
+    if (single_columns_.contains(mem.name)) grid.column_vector = 1;
     // A vector of columns a thread, unless that leaves many threads without work at the tile's edge.
     if (tensor_cores_) return grid;
     const int extent = mem.dims[1].extent, step = kVector * grid.columns;
@@ -156,8 +160,9 @@ class Layouts {
   Groups groups_;
   std::set<std::string> read_across_, one_by_one_, in_vectors_;
   bool tensor_cores_ = false;
-  std::set<std::string> operands_;   // of tensor cores, in shared memory
-  std::set<std::string> in_panels_;  // that wgmma reads, or TMA
+  std::set<std::string> operands_;        // of tensor cores, in shared memory
+  std::set<std::string> in_panels_;       // that wgmma reads, or TMA
+  std::set<std::string> single_columns_;  // which ldmatrix deals out 4 bytes a thread
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "compiler/passes/loop_chains.h"
+#include "compiler/support/contains.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/tile/cluster.h"
 
@@ -351,6 +352,7 @@ class Stager {
     mem.space = staging.space;
     mem.ring = ring;
     mem.align = staging.align;
+    if (staging.held && !contains(kernel_.holds, name)) kernel_.holds.push_back(name);
     if (const Mem* existing = kernel_.find(name)) {
       if (existing->dims != mem.dims) throw InternalError("stage_tiles: the name " + name + " is taken");
       return name;
@@ -370,7 +372,8 @@ class Stager {
             {"copy: vector, or mma: mma_sync"});
       return ScalarType::f32;
     }
-    if (type != ScalarType::f16 && type != ScalarType::bf16)
+    const bool taken = type == ScalarType::f16 || type == ScalarType::bf16 || (type == ScalarType::f32 && mma.tf32);
+    if (!taken)
       throw UserError(fmt::format("mma: {} is {}, {} reads f16 or bf16", view.tensor, name_of(type), name_of(mma.by)),
                       {"--dtype bf16, or mma: fma"});
     return type;

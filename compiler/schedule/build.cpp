@@ -34,12 +34,18 @@ PlacementBuilder& PlacementBuilder::compute_root() { return set(DirectiveKind::c
 PlacementBuilder& PlacementBuilder::store_in(Space space) {
   return set(DirectiveKind::store_in, std::string(name_of(space)));
 }
+PlacementBuilder& PlacementBuilder::store_in(const std::vector<Space>& spaces) {
+  std::vector<std::string> words;
+  for (const Space space : spaces) words.emplace_back(name_of(space));
+  return set(DirectiveKind::store_in, std::move(words));
+}
 PlacementBuilder& PlacementBuilder::stage_at(LoopName loop) { return set(DirectiveKind::stage_at, std::move(loop)); }
 PlacementBuilder& PlacementBuilder::ring_buffer(int slots) {
   return set(DirectiveKind::ring_buffer, std::int64_t{slots});
 }
 PlacementBuilder& PlacementBuilder::copy(CopyPath path) { return set(DirectiveKind::copy, std::string(name_of(path))); }
 PlacementBuilder& PlacementBuilder::mma(Family family) { return set(DirectiveKind::mma, std::string(name_of(family))); }
+PlacementBuilder& PlacementBuilder::tf32() { return set(DirectiveKind::tf32, true); }
 PlacementBuilder& PlacementBuilder::vectorize(int elements) {
   return set(DirectiveKind::vectorize, std::int64_t{elements});
 }

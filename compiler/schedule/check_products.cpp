@@ -50,9 +50,13 @@ class TensorCores {
       const auto type = input->dtype ? input->dtype : check_.input_type;
       if (!type) continue;
       const std::string name(name_of(*type));
-      if (!is_sixteen_bits(*type))
-        return error(operand.name + " is " + name + ", " + family + " reads f16 or bf16",
-                     {"--dtype bf16, or mma: fma"});
+      if (!is_sixteen_bits(*type) && !(*type == ScalarType::f32 && check_.tf32_of(nest_))) {
+        std::string note = "--dtype bf16, or mma: fma";
+        if (*type == ScalarType::f32)
+          note += std::string(placement_.mma() == Family::mma_sync ? ", or " : ", or mma: mma_sync and ") +
+                  "tf32: true, which rounds f32 to tf32";
+        return error(operand.name + " is " + name + ", " + family + " reads f16 or bf16", {note});
+      }
       if (common && *common != *type)
         return error(operand.name + " is " + name + " and another operand of the kernel " +
                          std::string(name_of(*common)) + ", one instruction reads one type",
@@ -148,6 +152,28 @@ void check_stored(LegalityCheck& check, const Placement& placement, const Direct
           {"--dtype bf16, or leave it out"});
 }
 
+/// What mma_sync makes of f32.
+void check_tf32(LegalityCheck& check, const Placement& placement) {
+  const Directive* directive = placement.find(DirectiveKind::tf32);
+  if (directive == nullptr) return;
+  const auto error = [&](const std::string& message, const std::string& note) {
+    check.errors.error(directive->where, "tf32 of " + placement.name + ": " + message, {note});
+  };
+  if (!check.least.is_cuda())
+    return error("the CPU has no tensor cores and computes f32 as it is, it would have no effect", "leave it out");
+  switch (placement.mma()) {
+    case Family::mma_sync:
+      return;
+    case Family::wgmma:
+      return error("wgmma reads tf32 only where the summed axis is contiguous, which that of V is not",
+                   "mma: mma_sync, with threads in place of warps");
+    case Family::fma:
+      return error("fma computes f32 as it is, it would have no effect", "mma: mma_sync, or leave tf32 out");
+    case Family::unset:
+      return error("it says how mma_sync takes f32, and " + placement.name + " has no mma", "mma: mma_sync beside it");
+  }
+}
+
 void check_copy(LegalityCheck& check, const Placement& placement, const Directive& directive) {
   if (placement.copy() == CopyPath::vector) return;
   const auto error = [&](const std::string& message, std::vector<std::string> notes) {
@@ -225,12 +251,15 @@ void check_roles(LegalityCheck& check) {
 }  // namespace
 
 Family LegalityCheck::family_of(const LoopNest& nest) const {
-  for (const Placement& placement : schedule.placements) {
-    const std::vector<const LoopNest*> at = nests_of(placement.name);
-    const bool here = placement.name == nest.root || std::find(at.begin(), at.end(), &nest) != at.end();
-    if (here && placement.mma() != Family::unset) return placement.mma();
-  }
+  for (const Placement& placement : schedule.placements)
+    if (placement.mma() != Family::unset && is_in(placement.name, nest)) return placement.mma();
   return Family::fma;
+}
+
+bool LegalityCheck::tf32_of(const LoopNest& nest) const {
+  return std::any_of(schedule.placements.begin(), schedule.placements.end(), [&](const Placement& placement) {
+    return placement.tf32() && placement.mma() == Family::mma_sync && is_in(placement.name, nest);
+  });
 }
 
 void check_products(LegalityCheck& check) {
@@ -239,9 +268,7 @@ void check_products(LegalityCheck& check) {
     const Placement* first = nullptr;
     for (const Placement& placement : check.schedule.placements) {
       const Directive* mma = placement.find(DirectiveKind::mma);
-      const std::vector<const LoopNest*> at = check.nests_of(placement.name);
-      const bool here = placement.name == nest.root || std::find(at.begin(), at.end(), &nest) != at.end();
-      if (mma == nullptr || !here) continue;
+      if (mma == nullptr || !check.is_in(placement.name, nest)) continue;
       if (first != nullptr && first->mma() != placement.mma())
         check.errors.error(mma->where, "mma of " + placement.name + ": " + std::string(name_of(placement.mma())) +
                                            ", and " + first->name + " of the same kernel has " +
@@ -250,10 +277,12 @@ void check_products(LegalityCheck& check) {
     }
     if (first != nullptr && first->mma() != Family::fma && nest.consistent) TensorCores(check, nest, *first).run();
   }
-  for (const Placement& placement : check.schedule.placements)
+  for (const Placement& placement : check.schedule.placements) {
+    check_tf32(check, placement);
     if (const Directive* copy = placement.find(DirectiveKind::copy);
         copy != nullptr && (check.role_of(placement.name) == NameRole::input || check.is_root(placement.name)))
       check_copy(check, placement, *copy);
+  }
 }
 
 }  // namespace astatide

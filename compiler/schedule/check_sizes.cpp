@@ -82,14 +82,9 @@ class BudgetFinder {
     budget_.buffers.push_back(std::move(buffer));
   }
 
-  bool is_here(const std::string& name) const {
-    const std::vector<const LoopNest*> nests = check_.nests_of(name);
-    return std::find(nests.begin(), nests.end(), &nest_) != nests.end();
-  }
-
   void add_operand(const Operand& operand) {
     const Placement* placement = check_.schedule.find(operand.name);
-    if (placement == nullptr || !placement->stage_at() || !is_here(operand.name)) return;
+    if (placement == nullptr || !placement->stage_at() || !check_.is_in(operand.name, nest_)) return;
     std::vector<std::string> axes;
     for (const std::string& axis : operand.axes)
       if (check_.cascade.axis_extents.count(axis) > 0 && contains(nest_.axes, axis)) axes.push_back(axis);
@@ -110,7 +105,7 @@ class BudgetFinder {
     const auto at = placement.compute_at();
     // A factor of a product is rounded to the type of the other factor; everything else stays in f32.
     if (check_.is_factor(placement.name)) buffer.type = type_of_input(check_, "");
-    if (at && placement.store_in() == Space::shared && is_here(placement.name)) {
+    if (at && placement.store_in() == Space::shared && check_.is_in(placement.name, nest_)) {
       std::optional<std::int64_t> row;
       if (nest_.position(*at) < nest_.position(nest_.axis_loop()) && nest_.reduces) {
         row = bounded_row();
@@ -163,8 +158,8 @@ void check_registers(LegalityCheck& check, const LoopNest& nest) {
 
   std::int64_t registers = 0;
   std::vector<std::string> parts;
-  const auto add = [&](const std::string& name, std::int64_t width) {
-    const std::int64_t count = share(rows, width);
+  const auto add = [&](const std::string& name, std::int64_t width, ScalarType type = ScalarType::f32) {
+    const std::int64_t count = share(rows, width) * size_in_bytes(type) / 4;
     registers += count;
     parts.push_back(name + " " + std::to_string(rows) + "x" + std::to_string(width) + " = " + std::to_string(count));
   };
@@ -183,11 +178,18 @@ void check_registers(LegalityCheck& check, const LoopNest& nest) {
   for (const Element& element : check.cascade.elements) {
     if (!element.product) continue;
     const Placement* placement = check.schedule.find(element.name);
-    const std::vector<const LoopNest*> nests = check.nests_of(element.name);
-    const bool here = std::find(nests.begin(), nests.end(), &nest) != nests.end();
     const bool in_registers =
         placement == nullptr || placement->store_in().value_or(Space::register_file) != Space::shared;
-    if (here && in_registers) add(element.name, columns);
+    if (in_registers && check.is_in(element.name, nest)) add(element.name, columns);
+  }
+  for (const Operand& operand : check.operands) {
+    const Placement* placement = check.schedule.find(operand.name);
+    if (placement == nullptr || !placement->held_in_registers() || !check.is_in(operand.name, nest)) continue;
+    for (const std::string& axis : operand.axes) {
+      if (contains(nest.axes, axis) || !check.cascade.axis_extents.contains(axis)) continue;
+      if (const auto extent = check.extent_of(axis))
+        add(operand.name, std::clamp<std::int64_t>(*extent, 1, kLargestWholeAxis), type_of_input(check, operand.name));
+    }
   }
   const std::int64_t count =
       std::int64_t{threads->first} * threads->second + 128 * check.schedule.warpgroups_of("producer");

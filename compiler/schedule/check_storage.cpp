@@ -32,7 +32,32 @@ struct CheckedDirective {
   }
 };
 
+/// [shared, register]: of the left operand of tensor cores, which a loop reads again and again.
+void check_held(const CheckedDirective& checked) {
+  const std::string& name = checked.placement.name;
+  const auto error = [&](const std::string& message, const std::string& note) {
+    checked.error("[shared, register]: " + message, {note});
+  };
+  if (checked.role != NameRole::input)
+    return error(name + " is computed, only a staged input is copied from one to the other",
+                 "store_in: shared or store_in: register");
+  if (!checked.check.least.is_cuda()) return error("it would have no effect on cpu", "store_in: shared");
+  if (checked.is_computed_by(Family::fma))
+    return error("multiply-adds read their operands from shared memory", "store_in: shared, or mma: mma_sync");
+  const auto at = checked.placement.stage_at();
+  for (const LoopNest* nest : checked.check.nests_of(name)) {
+    for (const Operand& operand : checked.check.operands)
+      if (operand.name == name && operand.axes.contains(nest->axis))
+        return error(name + " varies along " + nest->axis + ", so it is the right operand of a product, which tensor " +
+                         "cores read from shared memory",
+                     "store_in: shared");
+    if (at && nest->consistent && nest->position(*at) >= nest->position(nest->axis_loop()))
+      return error("at " + *at + " each tile is read once, it would have no effect", "store_in: shared");
+  }
+}
+
 void check_store_in(const CheckedDirective& checked) {
+  if (checked.placement.held_in_registers()) return check_held(checked);
   const auto space = checked.placement.store_in();
   if (!space) return;  // no space, reported with the values
   const std::string& name = checked.placement.name;
@@ -51,7 +76,8 @@ void check_store_in(const CheckedDirective& checked) {
   }
   if (*space == Space::shared) return;
   if (checked.role == NameRole::input) {
-    checked.error("a product reads it, and multiply-adds read their operands from shared memory", {"store_in: shared"});
+    checked.error("a product reads it, and multiply-adds read their operands from shared memory",
+                  {"store_in: shared, or [shared, register] with tensor cores"});
   } else if (cuda && checked.check.is_factor(name) && checked.is_computed_by(Family::fma)) {
     checked.error(name + " is an operand of a product, and multiply-adds read their operands from shared memory",
                   {"store_in: shared"});

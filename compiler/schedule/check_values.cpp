@@ -108,8 +108,9 @@ bool form_matches(const DirectiveValue& value, ValueForm form) {
       return std::holds_alternative<std::int64_t>(value);
     case ValueForm::integer_pair:
       return std::holds_alternative<std::vector<std::int64_t>>(value);
+    case ValueForm::spaces:
+      return std::holds_alternative<std::string>(value) || std::holds_alternative<std::vector<std::string>>(value);
     case ValueForm::loop:
-    case ValueForm::space:
     case ValueForm::word:
       return std::holds_alternative<std::string>(value);
     case ValueForm::loops:
@@ -127,6 +128,20 @@ std::vector<std::string> target_names() {
   std::vector<std::string> names;
   for (const Target& target : known_targets()) names.push_back(target.name);
   return names;
+}
+
+/// One place, or the two that a tile can be in one after the other.
+void check_spaces(const DirectiveValue& value, const Subject& subject) {
+  const std::vector<std::string> known{"global", "shared", "register"}, held{"shared", "register"};
+  const auto* list = std::get_if<std::vector<std::string>>(&value);
+  for (const std::string& word : list != nullptr ? *list : std::vector{std::get<std::string>(value)}) {
+    if (std::find(known.begin(), known.end(), word) != known.end()) continue;
+    const std::string near = nearest_name(word, known);
+    return subject.error(quoted(word) + " is no place for a tile, wanted is " + describe_form(ValueForm::spaces),
+                         near.empty() ? std::vector<std::string>{} : std::vector{"did you mean " + near + "?"});
+  }
+  if (list != nullptr && *list != held)
+    subject.error("the one list of places is [shared, register]: copied to shared memory, then held in registers");
 }
 
 /// What of `rescale` can be judged without the algorithm.
@@ -185,14 +200,9 @@ void check_directive_value(const Directive& directive, const std::string& owner,
     case ValueForm::axis_numbers:
       check_axis_numbers(std::get<AxisNumbers>(directive.value), subject);
       break;
-    case ValueForm::space: {
-      const auto& word = std::get<std::string>(directive.value);
-      const std::string near = nearest_name(word, {"global", "shared", "register"});
-      if (word != "global" && word != "shared" && word != "register")
-        subject.error(quoted(word) + " is no place for a tile, wanted is " + describe_form(ValueForm::space),
-                      near.empty() ? std::vector<std::string>{} : std::vector{"did you mean " + near + "?"});
+    case ValueForm::spaces:
+      check_spaces(directive.value, subject);
       break;
-    }
     case ValueForm::word: {
       const auto& word = std::get<std::string>(directive.value);
       const std::vector<std::string> words(info.words.begin(), info.words.end());

@@ -115,11 +115,15 @@ std::vector<DirectiveInfo> make_table() {
        "S: {compute_root: true, tile: {i: 64, j: 64}, gpu_blocks: [j.o, i.o, h, b], threads: [16, 16]}",
        "kernel O: for i.o: for j.o: S tile; O += f(S tile)",
        "kernel S: for i.o: for j.o: S[..] = ...   # global memory\nkernel O: for i.o: for j.o: O += f(S[..])"},
-      {"store_in", Kind::store_in, kRootDefinition | kInnerDefinition | kStagedInput, Form::space, 0, 0, false,
+      {"store_in", Kind::store_in, kRootDefinition | kInnerDefinition | kStagedInput, Form::spaces, 0, 0, false,
        "Where the tile lives: shared or register (on the CPU: a workspace of the core, or vectors where they fit). "
        "Operands of a "
        "product that plain multiply-adds compute are read from shared memory. A definition at root lives in global "
-       "memory.",
+       "memory. [shared, register], of a staged input that is the left operand of tensor cores in a loop inside: "
+       "copied to "
+       "shared memory, from there read once into registers, and held while the loop runs. A producer then has the "
+       "slot in "
+       "shared memory back at once. mma_sync holds such operands without a word where registers are left.",
        "S: {compute_at: j.o, store_in: shared}", "S: f32[i 64, j 64] in register", "S: f32[i 64, j 64] in shared"},
       {"stage_at", Kind::stage_at, kStagedInput, Form::loop, 0, 0, false,
        "Copies the tile of an input that the loops inside read, once in each iteration of that loop.",
@@ -178,6 +182,16 @@ std::vector<DirectiveInfo> make_table() {
        "for d: S[i,j] += Q[i,d] * K[j,d]       # fma, f32",
        "for d in steps of 16: S[16 x 8] += Q[16 x 16] * K[8 x 16]       # mma.sync.m16n8k16, f16 or bf16, f32 sums",
        {"fma", "mma_sync", "wgmma"}},
+      {"tf32", Kind::tf32, kRootDefinition | kInnerDefinition, Form::flag, 1, 1, false,
+       "Beside mma: mma_sync: inputs of f32 are multiplied by tensor cores, too. Both operands of each product, "
+       "weights "
+       "included, are rounded to the nearest tf32 (10 bits behind the point, the exponents of f32; halves away from "
+       "zero), "
+       "sums stay in f32; outputs are then as exact as with f16 inputs. Without it f32 is refused by tensor cores. "
+       "Of inputs of 16 bits and of the CPU, which computes f32 as it is, it changes nothing.",
+       "S: {compute_at: j.o, store_in: register, mma: mma_sync, tf32: true}",
+       "for d: S[i,j] += Q[i,d] * K[j,d]       # fma, f32",
+       "for d in steps of 8: S[16 x 8] += tf32(Q[16 x 8]) * tf32(K[8 x 8])       # mma.sync.m16n8k8, f32 sums"},
       {"vectorize", Kind::vectorize, kRootDefinition | kStagedInput, Form::integer, 1, 64, true,
        "Of a staged input: elements that one load moves, 16 bytes at most; left out, the widest that strides allow. Of "
        "a root "
@@ -286,8 +300,8 @@ std::string describe_form(ValueForm form) {
       return "a list of loops, such as [i.o, h, b]";
     case ValueForm::axis_numbers:
       return "a map of axes to integers, such as {i: 64}";
-    case ValueForm::space:
-      return "global, shared or register";
+    case ValueForm::spaces:
+      return "global, shared, register or [shared, register]";
     case ValueForm::word:
       return "a word";
     case ValueForm::target:

@@ -18,7 +18,7 @@ enum class ValueForm : std::uint8_t {
   loop,            // j.o
   loops,           // [i.o, h, b]
   axis_numbers,    // {i: 64, j: 64}
-  space,           // shared
+  spaces,          // shared, or [shared, register]
   word,            // mma_sync: one of the words of the directive
   target,          // sm_80
   rewrite,         // none, online or {online: {rescale: lazy, grow: 30}}

@@ -173,6 +173,11 @@ std::vector<const LoopNest*> LegalityCheck::nests_of(const std::string& name) co
   return found == nests_by_name_.end() ? std::vector<const LoopNest*>{} : found->second;
 }
 
+bool LegalityCheck::is_in(const std::string& name, const LoopNest& nest) const {
+  const std::vector<const LoopNest*> at = nests_of(name);
+  return name == nest.root || std::find(at.begin(), at.end(), &nest) != at.end();
+}
+
 std::vector<std::string> LegalityCheck::axes_of(const std::string& name) const {
   for (const Element& element : cascade.elements)
     if (element.name == name) return element.indices;

@@ -86,10 +86,13 @@ struct LegalityCheck {
   /// Value of an axis's extent where `sizes` tells, or its bound.
   std::optional<std::int64_t> extent_of(const std::string& axis) const;
   std::optional<std::int64_t> bound_of_axis(const std::string& axis) const;
-  /// The instructions that compute the products of a kernel.
+  /// The instructions that compute the products of a kernel, and whether tensor cores take f32 there.
   Family family_of(const LoopNest& nest) const;
+  bool tf32_of(const LoopNest& nest) const;
   Location place_of_key(const std::string& key) const;
   bool some_stage_reads_another() const;
+  /// A definition or input that belongs to the kernel of this nest.
+  bool is_in(const std::string& name, const LoopNest& nest) const;
 
   /// Fills what nests_of answers; once `nests` is complete.
   void assign_nests();

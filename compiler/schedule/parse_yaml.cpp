@@ -209,8 +209,10 @@ class Parser {
       case ValueForm::integer:
         if (const auto number = integer(value)) return *number;
         break;
+      case ValueForm::spaces:
+        if (!value.is_scalar()) return parse_list(value, info);
+        return value.value;
       case ValueForm::loop:
-      case ValueForm::space:
       case ValueForm::word:
         if (value.is_scalar()) return value.value;
         break;
@@ -234,12 +236,13 @@ class Parser {
       wrong_type(value, std::string(info.key), describe_form(info.form));
       return std::nullopt;
     }
+    const bool of_names = info.form != ValueForm::integer_pair;
     std::vector<std::string> names;
     std::vector<std::int64_t> numbers;
     bool right = true;
     for (const YamlNode& item : value.items) {
       const auto number = integer(item);
-      if (info.form == ValueForm::loops ? item.is_scalar() : number.has_value()) {
+      if (of_names ? item.is_scalar() : number.has_value()) {
         names.push_back(item.value);
         numbers.push_back(number.value_or(0));
       } else {
@@ -248,7 +251,7 @@ class Parser {
       }
     }
     if (!right) return std::nullopt;
-    if (info.form == ValueForm::loops) return DirectiveValue(std::move(names));
+    if (of_names) return DirectiveValue(std::move(names));
     return DirectiveValue(std::move(numbers));
   }
 

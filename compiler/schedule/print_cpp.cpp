@@ -46,9 +46,9 @@ std::string arguments(const Directive& directive) {
   return match(
       directive.value, [](bool) { return std::string(); }, [](std::int64_t number) { return std::to_string(number); },
       [&](const std::string& text) { return enumerator(directive, text); },
-      [](const std::vector<std::string>& names) {
+      [&](const std::vector<std::string>& names) {
         std::string out;
-        for (const std::string& name : names) out += (out.empty() ? "" : ", ") + literal(name);
+        for (const std::string& name : names) out += (out.empty() ? "" : ", ") + enumerator(directive, name);
         return "{" + out + "}";
       },
       [](const std::vector<std::int64_t>& numbers) {

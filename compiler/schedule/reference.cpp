@@ -140,8 +140,10 @@ JsonEntries value_schema(const DirectiveInfo& info) {
               {"properties",
                json_object({{"producer", producer}, {"consumer", numbers_by_name(info)}, {"alternate", alternate}})}};
     }
-    case ValueForm::space:
-      return {{"enum", json_array({json_string("global"), json_string("shared"), json_string("register")})}};
+    case ValueForm::spaces: {
+      const std::string both = json_array({json_string("shared"), json_string("register")});
+      return {{"enum", json_array({json_string("global"), json_string("shared"), json_string("register"), both})}};
+    }
     case ValueForm::word: {
       std::vector<std::string> words;
       for (const std::string_view word : info.words) words.push_back(json_string(word));

@@ -20,6 +20,11 @@ std::optional<Enum> word_of(const Placement& placement, DirectiveKind kind, std:
   return std::nullopt;
 }
 
+bool flag_of(const Placement& placement, DirectiveKind kind) {
+  const auto* flag = value_of<bool>(placement, kind);
+  return flag != nullptr && *flag;
+}
+
 std::optional<int> number_of(const Placement& placement, DirectiveKind kind, const std::string& axis) {
   if (const auto* numbers = value_of<AxisNumbers>(placement, kind))
     for (const auto& [name, number] : *numbers)
@@ -163,13 +168,15 @@ std::optional<TileOrder> Placement::persistent() const {
 
 std::optional<LoopName> Placement::compute_at() const { return loop_of(*this, DirectiveKind::compute_at); }
 
-bool Placement::compute_root() const {
-  const auto* flag = value_of<bool>(*this, DirectiveKind::compute_root);
-  return flag != nullptr && *flag;
-}
+bool Placement::compute_root() const { return flag_of(*this, DirectiveKind::compute_root); }
 
 std::optional<Space> Placement::store_in() const {
+  if (held_in_registers()) return Space::shared;
   return word_of(*this, DirectiveKind::store_in, {Space::global, Space::shared, Space::register_file});
+}
+
+bool Placement::held_in_registers() const {
+  return value_of<std::vector<std::string>>(*this, DirectiveKind::store_in) != nullptr;
 }
 
 std::optional<LoopName> Placement::stage_at() const { return loop_of(*this, DirectiveKind::stage_at); }
@@ -186,6 +193,8 @@ CopyPath Placement::copy() const {
 Family Placement::mma() const {
   return word_of(*this, DirectiveKind::mma, {Family::fma, Family::mma_sync, Family::wgmma}).value_or(Family::unset);
 }
+
+bool Placement::tf32() const { return flag_of(*this, DirectiveKind::tf32); }
 
 std::optional<int> Placement::vectorize() const {
   const auto* elements = value_of<std::int64_t>(*this, DirectiveKind::vectorize);

@@ -58,11 +58,12 @@ enum class DirectiveKind : std::uint8_t {
   threads,        // of a root definition: [rows, columns] of the threads of a block
   compute_at,     // of a definition: the loop of its consumer at which its tile is computed
   compute_root,   // of a definition: a kernel of its own, the whole in global memory
-  store_in,       // of a definition or a staged input: shared or register (global with compute_root)
+  store_in,       // of a definition or a staged input: shared or register (global with compute_root), or both
   stage_at,       // of an input: the loop at which its tile is copied
   ring_buffer,    // of a staged input: number of slots
   copy,           // of a staged input or an output: how its tile is copied
   mma,            // of a definition that holds a product: the instructions that compute the products of its kernel
+  tf32,           // beside mma: tensor cores take f32, rounded to tf32
   vectorize,      // of a staged input: elements a load; of a root definition on the CPU: lanes
   unroll,         // of a definition: {axis: factor}
   align_storage,  // of a definition or staged input in shared memory: {axis: multiple}, pads the extent of the axis in
@@ -98,11 +99,15 @@ struct Placement {
   std::optional<TileOrder> persistent() const;
   std::optional<LoopName> compute_at() const;
   bool compute_root() const;
+  /// Of a list the first place.
   std::optional<Space> store_in() const;
+  /// store_in: [shared, register]: read once from shared memory, and then held in registers.
+  bool held_in_registers() const;
   std::optional<LoopName> stage_at() const;
   int ring_buffer() const;  // default 1
   CopyPath copy() const;    // default vector
   Family mma() const;       // default unset
+  bool tf32() const;
   std::optional<int> vectorize() const;
   std::optional<int> unroll_of(const std::string& axis) const;
   std::optional<int> align_storage_of(const std::string& axis) const;
@@ -184,10 +189,12 @@ class PlacementBuilder {
   PlacementBuilder& compute_at(LoopName loop);
   PlacementBuilder& compute_root();
   PlacementBuilder& store_in(Space space);
+  PlacementBuilder& store_in(const std::vector<Space>& spaces);
   PlacementBuilder& stage_at(LoopName loop);
   PlacementBuilder& ring_buffer(int slots);
   PlacementBuilder& copy(CopyPath path);
   PlacementBuilder& mma(Family family);
+  PlacementBuilder& tf32();
   PlacementBuilder& vectorize(int elements);
   PlacementBuilder& unroll(AxisNumbers factors);
   PlacementBuilder& align_storage(AxisNumbers multiples);

@@ -65,6 +65,13 @@ float bf16_to_f32(std::uint16_t bits) {
 std::uint16_t f64_to_f16(double value) { return f32_to_f16(round_to_odd(value)); }
 std::uint16_t f64_to_bf16(double value) { return f32_to_bf16(round_to_odd(value)); }
 
+float round_to_tf32(float value) {
+  constexpr std::uint32_t kDropped = 13;
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if (!std::isfinite(value)) return value;
+  return std::bit_cast<float>((bits + (1U << (kDropped - 1))) >> kDropped << kDropped);
+}
+
 void f32_to_f16(std::span<const float> from, std::span<std::uint16_t> to) {
   for (std::size_t i = 0; i < from.size(); ++i) to[i] = f32_to_f16(from[i]);
 }

@@ -17,6 +17,9 @@ float bf16_to_f32(std::uint16_t bits);
 std::uint16_t f64_to_f16(double value);
 std::uint16_t f64_to_bf16(double value);
 
+/// The nearest number with 10 bits behind the point, halves away from zero, as cvt.rna.tf32 rounds (PTX ISA).
+float round_to_tf32(float value);
+
 /// Element by element; the spans have equal lengths.
 void f32_to_f16(std::span<const float> from, std::span<std::uint16_t> to);
 void f16_to_f32(std::span<const std::uint16_t> from, std::span<float> to);

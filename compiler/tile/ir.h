@@ -21,9 +21,10 @@
 //   program  = "program" NAME fact* tensor* kernel+              in launch order; scratch tensors join them
 //   fact     = "extents" NAME,* | "known" (NAME "=" N),* | "bound" (NAME "<=" N),* | "scalars" NAME,*
 //   tensor   = ("input" | "output" | "scratch") NAME ":" TYPE "[" int,* "]"
-//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int ["descending"]),* ")" ["groups" int] ["persistent" ORDER] ["cluster" VAR N] ["threads" N "x" N] ["producers" N] ["alternate"] ["lanes" N] ["shared" N] ["blocks" N] stage* [overlap] mem* block
-//   stage    = "stage" TENSOR "at" VAR "in" SPACE ["ring" N] ["width" N] ["via" VIA] ["align" AXIS N]   until stage_tiles
+//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int ["descending"]),* ")" ["groups" int] ["persistent" ORDER] ["cluster" VAR N] ["threads" N "x" N] ["producers" N] ["alternate"] ["lanes" N] ["shared" N] ["blocks" N] stage* [overlap] hold* mem* block
+//   stage    = "stage" TENSOR "at" VAR "in" SPACE ["ring" N] ["width" N] ["via" VIA] ["align" AXIS N] ["held"]   until stage_tiles
 //   overlap  = "overlap" T "cover" N "/" N                                                     until overlap
+//   hold     = "hold" T                                                                        from stage_tiles until hold_operands
 //   mem      = NAME ":" TYPE "[" (AXIS ":" N),* "]" "in" SPACE ["ring" N] ["layout" LAYOUT] ["partial" OP]
 //              ["alias" NAME] ["align" AXIS N] ["offset" N]
 //   LAYOUT   = rows [pitch N] | panels | thread_grid<RxC, r x c [by N]> | rows of thread_grid<..>
@@ -38,7 +39,7 @@
 //            | "row_reduce" T ("=" | "op=") OP T' ["cols" a..b]
 //            | "all_reduce" T OP                                   share of a lane -> whole
 //            | "vote" FLAG "= any" expr
-//            | "mma" D ("=" | "+=") operand "*" operand ["by" fma | mma_sync | wgmma] ["unroll" N] ["->" TOKEN]
+//            | "mma" D ("=" | "+=") operand "*" operand ["by" fma | mma_sync ["tf32"] | wgmma] ["unroll" N] ["->" TOKEN]
 //            | "copy" operand "<-" operand "via" (vector | cp_async | tma | ldmatrix | load | store) ["width" N] ["multicast"] ["->" TOKEN]
 //            | "await" TOKEN
 //            | "advance" (R "to" OP "(" R "," C ")"),+ [slack] "moving" (T "by" expr),*       only until relax_rescale
@@ -270,7 +271,8 @@ struct Mma {
   Operand lhs, rhs;
   Family by = Family::unset;
   std::string token;
-  int unroll = 0;  // of the contracted axis; 0: the emitter's choice
+  int unroll = 0;     // of the contracted axis; 0: the emitter's choice
+  bool tf32 = false;  // operands are f32, and rounded to tf32 where they are read
 };
 
 /// With `multicast` the blocks of a cluster copy the same tile: each a share of the rows, into the tiles of all.
@@ -353,6 +355,7 @@ struct Staging {
   int vector = 0;  // elements a load; 0: the widest that fits
   AxisNumbers align;
   Via via = Via::vector;
+  bool held = false;  // read from its space once, into registers
 };
 
 /// A request to run the last product of a tile behind the product of the next one; consumed by overlap.
@@ -395,6 +398,8 @@ struct Kernel {
   std::optional<Cluster> cluster;
   std::vector<Staging> stagings;
   std::optional<Overlap> overlap;
+  /// Requests to read left operands of products from shared memory once, into registers; consumed by hold_operands.
+  std::vector<TileName> holds;
   std::vector<Mem> mems;
   Block body;                      // for one output tile
   std::int64_t shared_bytes = -1;  // set by plan_memory

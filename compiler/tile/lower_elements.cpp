@@ -81,6 +81,7 @@ std::vector<Expr> predicates_of(const Expr& e, const std::vector<TiledElement>& 
 KernelBuilder::KernelBuilder(Lowering& lowering_, const Placement& placement, std::string kernel_name)
     : lowering(lowering_), names(lowering_.names), nest(make_nest(lowering_, placement, names)), placement_(placement) {
   family_ = family();
+  tf32_ = tf32();
   kernel.name = std::move(kernel_name);
   for (const LoopName& block : placement.blocks())
     if (const NestLoop* loop = nest.named(block)) kernel.tiles.push_back({loop->var, loop->count});
@@ -104,6 +105,18 @@ Family KernelBuilder::family() const {
   for (const Placement& inner : lowering.schedule.placements)
     if (inner.compute_at() && inner.mma() != Family::unset) return inner.mma();
   return Family::unset;
+}
+
+bool KernelBuilder::tf32() const {
+  const std::vector<Placement>& all = lowering.schedule.placements;
+  return placement_.tf32() ||
+         std::any_of(all.begin(), all.end(), [](const Placement& inner) { return inner.compute_at() && inner.tf32(); });
+}
+
+void KernelBuilder::choose_instructions(Mma& mma) const {
+  if (!lowering.is_cuda()) return;
+  mma.by = family_;
+  mma.tf32 = tf32_ && lowering.program.find_tensor(std::get<View>(mma.rhs).tensor)->type == ScalarType::f32;
 }
 
 int KernelBuilder::extent_of(const std::string& axis) {
@@ -220,7 +233,7 @@ void KernelBuilder::add_product(Block& block, const TileName& dst, const Product
   mma.lhs = operand(product.lhs, nest.row, product.axis, dst, where);
   mma.rhs = operand(product.rhs, nest.column, product.axis, dst, where);
   lowering.known_extent(product.axis);
-  if (lowering.is_cuda()) mma.by = family_;
+  choose_instructions(mma);
   if (placement) mma.unroll = placement->unroll_of(product.axis).value_or(0);
   if (const Directive* overlap = placement ? placement->find(DirectiveKind::overlap) : nullptr)
     kernel.overlap = Overlap{dst, *placement->overlap(), overlap->where};
@@ -335,7 +348,7 @@ void KernelBuilder::add_product_of_term(Block& block, const TileName& acc, const
   const std::string extra = mem.dims[1].axis;
   mma.rhs = operand(factor, nest.column, extra, of, where);
   mma.lhs = as_operand(block, lhs, std::get<View>(mma.rhs).tensor);
-  if (lowering.is_cuda()) mma.by = family_;
+  choose_instructions(mma);
   if (const Placement* placement = lowering.schedule.find(of))
     mma.unroll = placement->unroll_of(nest.column).value_or(0);
   block.push_back({mma});
@@ -424,6 +437,7 @@ Kernel KernelBuilder::finish(Block body) {
       if (placement->copy() == CopyPath::cp_async) staging.via = Via::cp_async;
       if (placement->copy() == CopyPath::tma) staging.via = Via::tma;
       if (!lowering.is_cuda()) staging.via = Via::vector;
+      staging.held = lowering.is_cuda() && placement->held_in_registers();
       if (const Directive* align = placement->find(DirectiveKind::align_storage))
         if (const auto* numbers = std::get_if<AxisNumbers>(&align->value)) staging.align = *numbers;
     }

@@ -103,8 +103,10 @@ class KernelBuilder {
   /// A tile that a product with a tile of `tensor` can read: multiply-adds of a GPU read shared memory, tensor cores
   /// registers of the tensor's type.
   TileName as_operand(Block& block, const TileName& tile, const std::string& tensor);
-  /// The instructions that compute this kernel's products.
+  /// The instructions that compute this kernel's products, and whether tensor cores take f32.
   Family family() const;
+  bool tf32() const;
+  void choose_instructions(Mma& mma) const;
   bool names_tensor_cores() const { return family_ != Family::unset && family_ != Family::fma; }
   bool on_tensor_cores() const { return lowering.is_cuda() && names_tensor_cores(); }
   Expr renamed(const Expr& e) const { return substitute(e, values); }
@@ -122,6 +124,7 @@ class KernelBuilder {
   std::map<TileName, TileName> operand_copies_;
   const Placement& placement_;
   Family family_ = Family::unset;
+  bool tf32_ = false;
   std::map<std::string, TileName> declared_;
 };
 

@@ -86,6 +86,7 @@ std::string print_mma(const Mma& s) {
   std::string out = "mma " + s.dst + (s.accumulate ? " += " : " = ");
   out += print_operand(s.lhs) + " * " + print_operand(s.rhs);
   if (s.by != Family::unset) out.append(" by ").append(name_of(s.by));
+  if (s.tf32) out += " tf32";
   if (s.unroll != 0) out += " unroll " + std::to_string(s.unroll);
   return out + print_token(s.token);
 }
@@ -189,7 +190,7 @@ std::string print_staging(const Staging& s) {
   if (s.ring != 1) out += " ring " + std::to_string(s.ring);
   if (s.vector != 0) out += " width " + std::to_string(s.vector);
   if (s.via != Via::vector) out.append(" via ").append(name_of(s.via));
-  return out + print_align(s.align);
+  return out + print_align(s.align) + (s.held ? " held" : "");
 }
 
 std::string shape_of(const Mem& mem) {
@@ -273,6 +274,7 @@ std::string print(const Kernel& kernel) {
   for (const Staging& staging : kernel.stagings) out += "  " + print_staging(staging) + "\n";
   if (kernel.overlap)
     out += "  overlap " + kernel.overlap->product + " cover " + to_string(kernel.overlap->cover) + "\n";
+  for (const TileName& tile : kernel.holds) out += "  hold " + tile + "\n";
   out += print_mems(kernel.mems);
   for (const Stmt& stmt : kernel.body) out += print(stmt, 2);
   return out;

@@ -61,6 +61,7 @@ void verify(const Program& program, std::string_view after_pass) {
     verify_overlapped(v);
     verify_staged(v);
     verify_stored(v);
+    verify_held(v);
     verify_layouts(v);
     verify_memory_plan(v);
   }

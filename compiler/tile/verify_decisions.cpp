@@ -45,6 +45,22 @@ void verify_same_threads(const Verified& v, const Stmt& stmt, const Mem& dst, co
     v.fail(stmt, dst.name + " and " + src.name + " lie in other threads");
 }
 
+/// f32 becomes tf32 only where a product says so.
+void verify_types(const Verified& v, const Stmt& stmt, const Mma& product) {
+  if (!on_tensor_cores(product)) {
+    if (product.tf32) v.fail(stmt, "tf32 is of tensor cores");
+    return;
+  }
+  const ScalarType left = v.kernel.find(std::get<TileName>(product.lhs))->type;
+  const ScalarType right = v.kernel.find(std::get<TileName>(product.rhs))->type;
+  if (left != right)
+    v.fail(stmt, "the operands are " + std::string(name_of(left)) + " and " + std::string(name_of(right)));
+  if (product.tf32 && product.by != Family::mma_sync) v.fail(stmt, "tf32 is of mma_sync");
+  if (product.tf32 != (left == ScalarType::f32))
+    v.fail(stmt, "the operands are " + std::string(name_of(left)) +
+                     (product.tf32 ? ", tf32 is made of f32" : ", which is no tf32"));
+}
+
 }  // namespace
 
 void verify_no_advance(const Verified& v) {
@@ -68,6 +84,14 @@ void verify_stored(const Verified& v) {
   });
 }
 
+void verify_held(const Verified& v) {
+  for (const TileName& tile : v.kernel.holds) {
+    if (v.is_past("hold_operands")) v.fail(tile + " is left to hold");
+    const Mem* mem = v.kernel.find(tile);
+    if (!mem || mem->space != Space::shared) v.fail(tile + " is to be held, and is no tile in shared memory");
+  }
+}
+
 void verify_overlapped(const Verified& v) {
   if (!v.is_past("overlap")) return;
   if (v.kernel.overlap) v.fail("the overlap of " + v.kernel.overlap->product + " is left");
@@ -87,6 +111,7 @@ void verify_layouts(const Verified& v) {
       // Multiply-adds can leave their result in shared memory; tensor cores have their accumulator in registers.
       if (s->by != Family::fma && v.kernel.find(s->dst)->space != Space::register_file)
         v.fail(stmt, s->dst + " is not in registers");
+      verify_types(v, stmt, *s);
     }
     if (const auto* s = std::get_if<Map>(&stmt.node))
       for (const Access& access : accesses.reads)

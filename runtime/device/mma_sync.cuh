@@ -4,11 +4,11 @@
 
 #include "numeric.cuh"
 
-// Place of an element of a tile in panels of 64 columns of 16 bits, `kRows` rows each: inside a panel's row a chunk of
-// 16 bytes lies at its number xor the row's, modulo 8.
-template <int kRows>
+// Place of an element of a tile in panels of 128 bytes of columns, 64 of 16 bits or 32 of 32, `kRows` rows each: inside
+// a panel's row a chunk of 16 bytes lies at its number xor the row's, modulo 8.
+template <int kRows, int kColumns = 64>
 __device__ __forceinline__ int in_panels(int row, int column) {
-  return column / 64 * (kRows * 64) + row * 64 + (column % 64 ^ ((row & 7) << 3));
+  return column / kColumns * (kRows * kColumns) + row * kColumns + (column % kColumns ^ (row & 7) * (kColumns / 8));
 }
 
 // Two floats as a register of 16-bit elements, the first in the low half.
@@ -100,6 +100,33 @@ __device__ __forceinline__ void mma_16x8x16<bf16>(float* upper, float* lower, un
                                                   unsigned a3, unsigned b0, unsigned b1) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+f"(upper[0]), "+f"(upper[1]), "+f"(lower[0]), "+f"(lower[1])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+// A float as the nearest tf32, halves away from zero (PTX ISA, cvt.rna.tf32): the instruction would cut off what it
+// does not read. Infinities and NaN stay what they are.
+__device__ __forceinline__ unsigned to_tf32(float x) {
+  unsigned y;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ unsigned to_tf32(unsigned x) { return to_tf32(__uint_as_float(x)); }
+__device__ __forceinline__ void to_tf32(unsigned (&x)[4]) {
+  x[0] = to_tf32(x[0]), x[1] = to_tf32(x[1]), x[2] = to_tf32(x[2]), x[3] = to_tf32(x[3]);
+}
+// 4 bytes from an address in shared memory.
+__device__ __forceinline__ unsigned load_shared4(unsigned from) {
+  unsigned x;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(x) : "r"(from) : "memory");
+  return x;
+}
+// D += A * B of tf32: rows as above, A's columns t and t + 4 of thread t in a row, B's rows alike.
+__device__ __forceinline__ void mma_16x8x8(float* upper, float* lower, unsigned a0, unsigned a1, unsigned a2,
+                                           unsigned a3, unsigned b0, unsigned b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
       "%3};"
       : "+f"(upper[0]), "+f"(upper[1]), "+f"(lower[0]), "+f"(lower[1])
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));

@@ -49,21 +49,90 @@ TEST_CASE("N18: tensor cores refuse f32, which they would round to TF32, and say
         R"(s.yaml:4:47: error: mma of S: Q is f32, mma_sync reads f16 or bf16
     S: {compute_at: j.o, store_in: register, mma: mma_sync}
                                                   ^
-note: --dtype bf16, or mma: fma
+note: --dtype bf16, or mma: fma, or tf32: true, which rounds f32 to tf32
 )");
-  CHECK_THAT(message(kRoles, ScalarType::f32),
-             Contains("s.yaml:5:47: error: mma of S: Q is f32, wgmma reads f16 or bf16") &&
-                 Contains("note: --dtype bf16, or mma: fma"));
+  CHECK_THAT(
+      message(kRoles, ScalarType::f32),
+      Contains("s.yaml:5:47: error: mma of S: Q is f32, wgmma reads f16 or bf16") &&
+          Contains("note: --dtype bf16, or mma: fma, or mma: mma_sync and tf32: true, which rounds f32 to tf32"));
   // Nor where one input alone is f32.
   for (const std::string& name : testing::tensor_core_schedule_names()) {
     INFO(name);
     Algorithm algorithm = testing::example_algorithm("causal_gqa");
     for (Input& input : algorithm.inputs)
       if (input.name == "K") input.dtype = ScalarType::f32;
-    CHECK_THAT(testing::outcome_of_compile(algorithm, parse_schedule(testing::shipped_schedule(name), "s.yaml"),
-                                           ScalarType::bf16),
-               Contains("mma of S: K is f32") && Contains("reads f16 or bf16"));
+    const std::string outcome = testing::outcome_of_compile(
+        algorithm, parse_schedule(testing::shipped_schedule(name), "s.yaml"), ScalarType::bf16);
+    CHECK_THAT(outcome, Contains("mma of S: K is f32") &&
+                            Contains(testing::takes_f32(name) ? "another operand of the kernel bf16, one instruction"
+                                                              : "reads f16 or bf16"));
   }
+}
+
+TEST_CASE("tf32 stands beside the mma_sync that it changes") {
+  const std::string tf32 = with(kMmaSync, "mma: mma_sync", "mma: mma_sync, tf32: true");
+  for (const ScalarType type : {ScalarType::f32, ScalarType::f16, ScalarType::bf16}) CHECK(message(tf32, type) == "");
+  CHECK_THAT(message(tf32, ScalarType::f64), Contains("Q is f64, mma_sync reads f16 or bf16"));
+  CHECK_THAT(message(with(kMmaSync, ", mma: mma_sync", ", tf32: true"), ScalarType::f32),
+             Contains(R"(s.yaml:4:48: error: tf32 of S: it says how mma_sync takes f32, and S has no mma
+    S: {compute_at: j.o, store_in: register, tf32: true}
+                                                   ^
+note: mma: mma_sync beside it
+)"));
+  CHECK_THAT(message(with(kMmaSync, "mma: mma_sync", "mma: fma, tf32: true"), ScalarType::f32),
+             Contains("tf32 of S: fma computes f32 as it is, it would have no effect"));
+  CHECK_THAT(message(with(kRoles, "mma: wgmma", "mma: wgmma, tf32: true"), ScalarType::f32),
+             Contains("tf32 of S: wgmma reads tf32 only where the summed axis is contiguous") &&
+                 Contains("note: mma: mma_sync, with threads in place of warps"));
+  CHECK_THAT(
+      message(with(testing::shipped_schedule("cpu/flash2"), "S: {compute_at: j.o", "S: {tf32: true, compute_at: j.o"),
+              ScalarType::f32),
+      Contains("tf32 of S: the CPU has no tensor cores and computes f32 as it is"));
+  CHECK_THROWS_WITH(parse_schedule(with(tf32, "tf32: true", "tf32: false"), "s.yaml"),
+                    Contains("tf32 of S: false would have no effect"));
+}
+
+TEST_CASE("only a left operand that a loop of tensor cores reads again is held in registers") {
+  const auto held = [](const std::string& text, const std::string& name) {
+    const std::string from = name + (name == "Q" ? ": {stage_at: i.o" : ": {stage_at: j.o") + ", store_in: shared";
+    return with(text, from, from.substr(0, from.size() - 6) + "[shared, register]");
+  };
+  CHECK(message(held(kMmaSync, "Q")) == "");
+  CHECK(message(held(kRoles, "Q")) == "");
+  CHECK(
+      message(held(kMmaSync, "K")) ==
+      R"(s.yaml:7:30: error: store_in of K: [shared, register]: K varies along j, so it is the right operand of a product, which tensor cores read from shared memory
+    K: {stage_at: j.o, store_in: [shared, register], copy: cp_async, ring_buffer: 2}
+                                 ^
+note: store_in: shared
+)");
+  CHECK_THAT(message(with(held(kMmaSync, "Q"), "Q: {stage_at: i.o", "Q: {stage_at: j.o")),
+             Contains("store_in of Q: [shared, register]: at j.o each tile is read once, it would have no effect"));
+  CHECK_THAT(message(with(held(kMmaSync, "Q"), ", mma: mma_sync", ""), ScalarType::f32),
+             Contains("multiply-adds read their operands from shared memory") &&
+                 Contains("note: store_in: shared, or mma: mma_sync"));
+  CHECK_THAT(message(with(kMmaSync, "P: {compute_at: j.o, store_in: register",
+                          "P: {compute_at: j.o, store_in: [shared, register]")),
+             Contains("P is computed, only a staged input is copied from one to the other"));
+  CHECK_THAT(message(with(testing::shipped_schedule("cpu/flash2"), "Q: {stage_at: i.o, store_in: shared",
+                          "Q: {stage_at: i.o, store_in: [shared, register]"),
+                     ScalarType::f32),
+             Contains("[shared, register]: it would have no effect on cpu"));
+  for (const char* list : {"[register, shared]", "[shared]", "[shared, shared]", "[]"})
+    CHECK_THROWS_WITH(parse_schedule(with(held(kMmaSync, "Q"), "[shared, register]", list), "s.yaml"),
+                      Contains("store_in of Q: the one list of places is [shared, register]"));
+  CHECK_THROWS_WITH(parse_schedule(with(held(kMmaSync, "Q"), "[shared, register]", "[shared, registers]"), "s.yaml"),
+                    Contains("registers is no place for a tile") && Contains("did you mean register?"));
+}
+
+TEST_CASE("what is held in registers counts, and is refused with the number and the limit") {
+  Request request{.schedule = with(kRoles, "Q: {stage_at: i.o, store_in: shared",
+                                   "Q: {stage_at: i.o, store_in: [shared, register]"),
+                  .sizes = {{"D", 256}, {"Dv", 256}},
+                  .type = ScalarType::bf16};
+  CHECK_THAT(request.message(),
+             Contains("tiles of O need 224 registers a thread, sm_90a has 170 for each of 384 threads") &&
+                 Contains("O 128x256 = 128; S 128x64 = 32; Q 128x256 = 64"));
 }
 
 TEST_CASE("S05: warps that don't cover a tile are refused before anything is compiled") {

@@ -37,10 +37,13 @@ std::filesystem::path golden_of(const std::string& schedule) {
   return source_path("tests/golden/sass/" + name + ".txt");
 }
 
+std::string type_of(const std::string& schedule) { return takes_f32(schedule) ? "f32" : "bf16"; }
+
 /// What the golden's first line says before the compiler's version.
 std::string title_of(const std::string& schedule) {
   const std::string target = parse_schedule(shipped_schedule(schedule), schedule).target;
-  return "attention, " + schedule + ", bf16, D " + std::to_string(head_size_of(schedule)) + ", " + target + ", ";
+  return "attention, " + schedule + ", " + type_of(schedule) + ", D " + std::to_string(head_size_of(schedule)) + ", " +
+         target + ", ";
 }
 
 void check_hot_loop(const std::string& schedule) {
@@ -58,7 +61,7 @@ void check_hot_loop(const std::string& schedule) {
   }
   const TemporaryFolder folder;
   const ProgramResult sass = run_astatide({"emit", "attention", "--schedule", schedule, "--stage", "sass", "--dtype",
-                                           "bf16", "--shape", "D=" + width + ",Dv=" + width},
+                                           type_of(schedule), "--shape", "D=" + width + ",Dv=" + width},
                                           {{"ASTATIDE_CACHE_DIR", (folder / "cache").string()}});
   if (sass.code == 3) ASTATIDE_SKIP(sass.err);
   INFO(sass.err);
@@ -84,6 +87,7 @@ void check_hot_loop(const std::string& schedule) {
 
 TEST_CASE("the hottest loop of sm80/flash2 is as it was") { check_hot_loop("sm80/flash2"); }
 TEST_CASE("the hottest loop of sm80/flash2_d64 is as it was") { check_hot_loop("sm80/flash2_d64"); }
+TEST_CASE("the hottest loop of sm80/flash2_tf32 is as it was") { check_hot_loop("sm80/flash2_tf32"); }
 TEST_CASE("the hottest loop of sm90/flash2_wgmma is as it was") { check_hot_loop("sm90/flash2_wgmma"); }
 TEST_CASE("the hottest loop of sm90/flash3_plain is as it was") { check_hot_loop("sm90/flash3_plain"); }
 TEST_CASE("the hottest loop of sm90/flash3 is as it was") { check_hot_loop("sm90/flash3"); }

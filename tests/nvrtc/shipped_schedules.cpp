@@ -51,6 +51,7 @@ std::vector<const EmbeddedFile*> gpu_schedules() {
   return out;
 }
 
+bool takes_f32(const EmbeddedFile& schedule) { return testing::takes_f32(std::filesystem::path(schedule.name).stem()); }
 bool on_tensor_cores(const EmbeddedFile& schedule) { return schedule.text.find("mma: ") != std::string_view::npos; }
 
 std::string source_of(const EmbeddedFile& algorithm_file, const EmbeddedFile& schedule_file, const Target& target,
@@ -93,7 +94,7 @@ TEST_CASE("every shipped schedule compiles without spills, for each type of inpu
   for (const EmbeddedFile* schedule : gpu_schedules())
     for (const char* name : {"attention.yaml", "causal_gqa.yaml"})
       for (const ScalarType dtype : {ScalarType::f32, ScalarType::bf16}) {
-        if (dtype == ScalarType::f32 && on_tensor_cores(*schedule)) continue;
+        if (dtype == ScalarType::f32 && on_tensor_cores(*schedule) && !takes_f32(*schedule)) continue;
         // The plain kernel in f32 and the masked one in bf16: a minute's worth of ptxas is enough.
         if (!on_tensor_cores(*schedule) && (dtype == ScalarType::f32) != (std::string_view(name) == "attention.yaml"))
           continue;
@@ -184,6 +185,51 @@ TEST_CASE("turns and polynomials compile without spills, to named barriers and f
     const std::size_t replaced = occurrences(text, "add.rm.f32");
     CHECK(left + replaced == all);
     CHECK(replaced > 0);
+  }
+}
+
+TEST_CASE("f32 becomes tf32 without spills for heads of 64 and 128, from sm_80 on") {
+  const runtime::Nvrtc* nvrtc = find_nvrtc();
+  if (!nvrtc) ASTATIDE_SKIP("no NVRTC on this machine");
+  const Schedule schedule = parse_schedule(testing::shipped_schedule("sm80/flash2_tf32"), "flash2_tf32.yaml");
+  for (const char* name : {"attention.yaml", "causal_gqa.yaml"})
+    for (const char* target : {"sm_80", "sm_90a"})
+      for (const std::int64_t width : {64, 128}) {
+        INFO(name << " " << target << " D " << width);
+        const Algorithm algorithm = parse_algorithm(std::string(example(name).text), name);
+        const CompileOptions options{*find_target(target), {{"D", width}, {"Dv", width}}, ScalarType::f32};
+        const std::string source = cuda::emit(compile(algorithm, schedule, options)).text;
+        check_no_spills(compiled(*nvrtc, source, target));
+        if (width == 128) continue;
+        const runtime::CompiledBinary ptx = compiled(*nvrtc, source, target, runtime::BinaryKind::ptx);
+        const std::string text(reinterpret_cast<const char*>(ptx.bytes.data()), ptx.bytes.size());
+        for (const char* instruction :
+             {"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", "cvt.rna.tf32.f32",
+              "ldmatrix.sync.aligned.m8n8.x4.shared", "ld.shared.b32", "cp.async.cg.shared.global"}) {
+          INFO(instruction);
+          CHECK(text.find(instruction) != std::string::npos);
+        }
+      }
+}
+
+TEST_CASE("a left operand that is held in registers is read from there by wgmma, without spills") {
+  const runtime::Nvrtc* nvrtc = find_nvrtc();
+  if (!nvrtc) ASTATIDE_SKIP("no NVRTC on this machine");
+  const Algorithm algorithm = parse_algorithm(std::string(example("causal_gqa.yaml").text), "causal_gqa.yaml");
+  for (const auto& [name, width] : {std::pair<const char*, std::int64_t>{"sm90/flash3", 128},
+                                    {"sm90/flash3", 64},
+                                    {"sm90/flash3_plain", 64},
+                                    {"sm90/flash2_wgmma", 128}}) {
+    INFO(name << " D " << width);
+    const std::string text = testing::with(testing::shipped_schedule(name), "Q: {stage_at: i.o, store_in: shared",
+                                           "Q: {stage_at: i.o, store_in: [shared, register]");
+    const CompileOptions options{*find_target("sm_90a"), {{"D", width}, {"Dv", width}}, ScalarType::bf16};
+    const std::string source = cuda::emit(compile(algorithm, parse_schedule(text, "held.yaml"), options)).text;
+    CHECK(source.find("x16_bf16_s(") == std::string::npos);
+    CHECK(source.find("x16_bf16_r(") != std::string::npos);
+    const runtime::CompiledBinary binary = compiled(*nvrtc, source, "sm_90a");
+    check_no_spills(binary);
+    check_no_waits(binary);
   }
 }
 

@@ -119,18 +119,42 @@ sizes: {B: 1, Hq: 2, Hkv: 1, Sq: 32, Sk: 32, D: 8, Dv: 8}
                                   "attention_entropy.yaml"));
 }
 
+namespace {
+
+/// On tensor cores; `mma` is the family and what else stands beside it, `place` where Q is stored.
+Schedule on_tensor_cores(const std::string& machine, const std::string& mma, const std::string& path, int slots,
+                         const std::string& place = "shared") {
+  const std::string ring = "copy: " + path + ", ring_buffer: " + std::to_string(slots) + "}\n";
+  return parse_schedule(machine + "O: {tile: {i: 64, j: 16}, reorder: [b, h, i.o, j.o], gpu_blocks: [i.o, h, b]" +
+                            std::string(path == "tma" ? ", copy: tma" : ", threads: [32, 4]") +
+                            "}\nS: {compute_at: j.o, store_in: register, mma: " + mma +
+                            ", overlap: {cover: 1/2}}\nP: {compute_at: j.o, store_in: register}\n" +
+                            "Q: {stage_at: i.o, store_in: " + place + ", copy: " + path +
+                            "}\nK: {stage_at: j.o, store_in: shared, " + ring +
+                            "V: {stage_at: j.o, store_in: shared, " + ring,
+                        "tensor_cores.yaml");
+}
+
+}  // namespace
+
+TEST_CASE("every stage of a schedule that holds Q in registers, or takes f32 as tf32, has the oracle's values") {
+  const std::string held = "[shared, register]", sm80 = "target: sm_80\n", sm90 = "target: sm_90a\n";
+  const Algorithm algorithm = example_algorithm("causal_gqa");
+  for (const auto& [sq, sk] : {std::pair{5, 0}, {70, 41}, {3, 48}}) {
+    for (const std::string path : {"vector", "cp_async"}) {
+      const int slots = path == "vector" ? 1 : 2;
+      for (const std::string& place : {std::string("shared"), held})
+        require_stages(algorithm, on_tensor_cores(sm80, "mma_sync, tf32: true", path, slots, place), ScalarType::f32,
+                       sq, sk, 5);
+      require_stages(algorithm, on_tensor_cores(sm80, "mma_sync", path, slots, held), ScalarType::bf16, sq, sk, 6);
+      require_stages(algorithm, on_tensor_cores(sm90, "wgmma", path, slots, held), ScalarType::bf16, sq, sk, 7);
+    }
+    const std::string roles = sm90 + "warps: {producer: 1, consumer: 1}\n";
+    require_stages(algorithm, on_tensor_cores(roles, "wgmma", "tma", 2, held), ScalarType::bf16, sq, sk, 8);
+  }
+}
+
 TEST_CASE("every stage of an overlapped schedule of tensor cores, with a producer too, has the oracle's values") {
-  const auto schedule = [](const std::string& machine, const std::string& family, const std::string& path, int slots) {
-    const std::string ring = "copy: " + path + ", ring_buffer: " + std::to_string(slots) + "}\n";
-    return parse_schedule(machine + "O: {tile: {i: 64, j: 16}, reorder: [b, h, i.o, j.o], gpu_blocks: [i.o, h, b]" +
-                              std::string(path == "tma" ? ", copy: tma" : ", threads: [32, 4]") +
-                              "}\nS: {compute_at: j.o, store_in: register, mma: " + family +
-                              ", overlap: {cover: 1/2}}\nP: {compute_at: j.o, store_in: register}\n"
-                              "Q: {stage_at: i.o, store_in: shared, copy: " +
-                              path + "}\nK: {stage_at: j.o, store_in: shared, " + ring +
-                              "V: {stage_at: j.o, store_in: shared, " + ring,
-                          "tensor_cores.yaml");
-  };
   for (const std::string name : {"attention", "causal_gqa", "sliding_window"}) {
     const Algorithm algorithm = example_algorithm(name);
     int slots = 0;
@@ -138,11 +162,11 @@ TEST_CASE("every stage of an overlapped schedule of tensor cores, with a produce
       slots = slots % 3 + 1;
       for (const std::string family : {"mma_sync", "wgmma"}) {
         const std::string machine = family == "wgmma" ? "target: sm_90a\n" : "target: sm_80\n";
-        require_stages(algorithm, schedule(machine, family, slots == 1 ? "vector" : "cp_async", slots),
+        require_stages(algorithm, on_tensor_cores(machine, family, slots == 1 ? "vector" : "cp_async", slots),
                        ScalarType::bf16, sq, sk, 5);
       }
-      require_stages(algorithm, schedule("target: sm_90a\nwarps: {producer: 1, consumer: 1}\n", "wgmma", "tma", slots),
-                     ScalarType::bf16, sq, sk, 6);
+      const std::string roles = "target: sm_90a\nwarps: {producer: 1, consumer: 1}\n";
+      require_stages(algorithm, on_tensor_cores(roles, "wgmma", "tma", slots), ScalarType::bf16, sq, sk, 6);
     }
   }
 }

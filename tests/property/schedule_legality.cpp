@@ -47,7 +47,8 @@ class Mutator {
       }
       case ValueForm::axis_numbers:
         return AxisNumbers{{any_of<std::string>({"i", "j", "d", "e", "h", "x"}), number}};
-      case ValueForm::space:
+      case ValueForm::spaces:
+        if (below(4) == 0) return std::vector<std::string>{"shared", "register"};
         return any_of<std::string>({"shared", "register", "global"});
       default:
         return false;

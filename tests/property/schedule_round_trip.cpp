@@ -115,7 +115,10 @@ class RandomSchedule {
         out.compute_root();
         break;
       case DirectiveKind::store_in:
-        out.store_in(static_cast<Space>(below(3)));
+        if (below(4) == 0)
+          out.store_in({Space::shared, Space::register_file});
+        else
+          out.store_in(static_cast<Space>(below(3)));
         break;
       case DirectiveKind::stage_at:
         out.stage_at(loops()[0]);
@@ -128,6 +131,9 @@ class RandomSchedule {
         break;
       case DirectiveKind::mma:
         out.mma(static_cast<Family>(1 + below(3)));
+        break;
+      case DirectiveKind::tf32:
+        out.tf32();
         break;
       case DirectiveKind::vectorize:
         out.vectorize(number);
@@ -275,6 +281,11 @@ class CppReader {
     return out;
   }
 
+  Space space() {
+    const std::string name = enumerator();
+    return name == "Space::global" ? Space::global : name == "Space::shared" ? Space::shared : Space::register_file;
+  }
+
   PlacementBuilder placement() {
     expect("PlacementBuilder(");
     PlacementBuilder out(string());
@@ -312,11 +323,15 @@ class CppReader {
       out.compute_at(string());
     } else if (call == "compute_root") {
       out.compute_root();
+    } else if (call == "store_in" && next_is('{')) {
+      expect("{");
+      std::vector<Space> both{space()};
+      expect(",");
+      both.push_back(space());
+      expect("}");
+      out.store_in(both);
     } else if (call == "store_in") {
-      const std::string space = enumerator();
-      out.store_in(space == "Space::global"   ? Space::global
-                   : space == "Space::shared" ? Space::shared
-                                              : Space::register_file);
+      out.store_in(space());
     } else if (call == "stage_at") {
       out.stage_at(string());
     } else if (call == "ring_buffer") {
@@ -331,6 +346,8 @@ class CppReader {
       out.mma(family == "Family::wgmma"      ? Family::wgmma
               : family == "Family::mma_sync" ? Family::mma_sync
                                              : Family::fma);
+    } else if (call == "tf32") {
+      out.tf32();
     } else if (call == "vectorize") {
       out.vectorize(static_cast<int>(integer()));
     } else if (call == "unroll") {

@@ -22,7 +22,7 @@ inline std::vector<std::string> shipped_schedule_names() {
           "cpu/standard",  "cpu/fused_row",  "cpu/flash1",  "cpu/flash2"};
 }
 
-/// All that are shipped whose products are by tensor cores: for inputs of 16 bits.
+/// All that are shipped whose products are by tensor cores: for inputs of 16 bits, some for f32 too.
 inline std::vector<std::string> tensor_core_schedule_names() {
   std::vector<std::string> names;
   for (const EmbeddedFile& file : embedded_schedules())
@@ -30,6 +30,9 @@ inline std::vector<std::string> tensor_core_schedule_names() {
       names.emplace_back(file.name.substr(0, file.name.rfind(".yaml")));
   return names;
 }
+
+/// Whether a schedule of tensor cores takes inputs of f32, rounded to tf32.
+inline bool takes_f32(const std::string& schedule) { return schedule.ends_with("_tf32"); }
 
 /// The head size that a schedule of tensor cores is for.
 inline std::int64_t head_size_of(const std::string& schedule) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "api/check_outputs.h"
+#include "compiler/support/half.h"
 #include "tests/support/case_run.h"
 
 using namespace astatide;
@@ -259,6 +260,34 @@ TEST_CASE("check_outputs sees a wrong value, a wrong infinity and a NaN") {
 }
 
 #endif
+
+TEST_CASE("check_outputs holds a kernel that rounds f32 to tf32 to the contract of 11 bits, and no other") {
+  Case c;
+  c.algorithm = causal_attention();
+  c.extents = {{"B", 1}, {"Hq", 1}, {"Hkv", 1}, {"Sq", 40}, {"Sk", 40}, {"D", 16}, {"Dv", 16}};
+  c.inputs["Q"] = gaussian(c.dtype, query_shape(c), 1);
+  c.inputs["K"] = gaussian(c.dtype, key_shape(c), 2);
+  c.inputs["V"] = gaussian(c.dtype, value_shape(c), 3);
+  Case narrow = c;
+  for (auto& [name, tensor] : narrow.inputs)
+    tensor = filled(ScalarType::f32, tensor.shape, [&, &tensor = tensor](const Index& at) {
+      return round_to_tf32(static_cast<float>(runtime::get(tensor, at)));
+    });
+  const HostTensors outputs = run_case(narrow, "cpu/flash2", Device::cpu());
+  const auto worst = [&](bool tf32) {
+    double share = 0;
+    for (const OutputCheck& check : check_outputs(c.algorithm, c.extents, {}, c.inputs, outputs, tf32))
+      share = std::max(share, check.max_abs_error / check.limit);
+    return share;
+  };
+  CHECK(worst(true) <= 1);
+  CHECK(worst(true) > 0.01);
+  CHECK(worst(false) > 10);
+  Schedule schedule = load_schedule("sm80/flash2_tf32");
+  CHECK(computes_in_tf32(schedule, Device::cuda()));
+  CHECK_FALSE(computes_in_tf32(schedule, Device::cpu()));
+  CHECK_FALSE(computes_in_tf32(load_schedule("sm80/flash2"), Device::cuda()));
+}
 
 TEST_CASE("shapes of some tensors give their extents, and disagreement names both") {
   const Algorithm algorithm = attention();

@@ -10,6 +10,14 @@
 namespace astatide::testing {
 namespace {
 
+std::string tf32_text(const std::string& place_of_q = "shared") {
+  const Algorithm algorithm = example_algorithm("causal_gqa");
+  const CompileOptions options{*find_target("sm_80"), algorithm.sizes, ScalarType::f32};
+  const std::string schedule = with(shipped_schedule("sm80/flash2_tf32"), "Q: {stage_at: i.o, store_in: shared",
+                                    "Q: {stage_at: i.o, store_in: " + place_of_q);
+  return cuda::emit(compile(algorithm, parse_schedule(schedule, "s.yaml"), options)).text;
+}
+
 /// An example with heads of 64, tiles of `columns` keys.
 std::string emitted(int columns, const char* copy = "cp_async, ring_buffer: 2",
                     const std::string& name = "causal_gqa") {
@@ -84,6 +92,32 @@ TEST_CASE("which tile a block computes is found again behind the loops") {
 TEST_CASE("a multiprocessor is to hold as many blocks as fragments and shared memory leave room for") {
   CHECK(has(emitted(32), "__launch_bounds__(128, 3)"));
   CHECK(has(emitted(64), "__launch_bounds__(128, 2)"));
+}
+
+TEST_CASE("tf32: K is read by ldmatrix, V by element in the order that weights have in an accumulator, all rounded") {
+  const std::string text = tf32_text();
+  CHECK(
+      has(text,
+          "const unsigned K_s_at = shared_base + 0 + K_s_read * 8192 + 4 * in_panels<32, 32>(lane % 8 + lane / 16 * 8, "
+          "lane / 8 % 2 * 4);"));
+  CHECK(has(text, "ldmatrix4(b_2, (K_s_at ^ k % 4 * 32) + k / 4 * 4096 + n * 2048);"));
+  CHECK(has(text, "to_tf32(b_2);"));
+  CHECK(has(text, "4 * in_panels<32, 32>(lane % 4 * 2, lane / 4);"));
+  CHECK(has(text, "4 * in_panels<32, 32>(lane % 4 * 2 + 1, lane / 4);"));
+  CHECK(has(text, "b_2[0] = to_tf32(load_shared4((V_s_at ^ n % 4 * 32) + n / 4 * 4096 + k * 1024));"));
+  CHECK(has(text, "b_2[1] = to_tf32(load_shared4((V_s_beside ^ n % 4 * 32) + n / 4 * 4096 + k * 1024));"));
+  // Of an accumulator's row the two columns 2t and 2t + 1 are the first and the third register.
+  CHECK(has(text, "a[m_2][0] = to_tf32(P_h[(2 * m_2 + 0) * 8 + 2 * k + 0]);"));
+  CHECK(has(text, "a[m_2][2] = to_tf32(P_h[(2 * m_2 + 0) * 8 + 2 * k + 1]);"));
+  CHECK_FALSE(has(text, "mma_16x8x16"));
+}
+
+TEST_CASE("tf32: what ldmatrix has dealt out is held as f32, and summed in the order of the instruction") {
+  const std::string text = tf32_text("[shared, register]");
+  CHECK(has(text, "float Q_s_held[64];  // (i, d) = (128, 64) over 32 x 4 threads"));
+  CHECK(has(text, "Q_s_held[(2 * m_2 + 1) * 16 + 2 * k + 1] = __uint_as_float(a[3]);"));
+  CHECK(has(text, "a[m_2][3] = to_tf32(Q_s_held[(2 * m_2 + 1) * 16 + 2 * k + 1]);"));
+  CHECK(count(text, "Q_s_at ^") == 1);
 }
 
 TEST_CASE("copies through registers write the addresses that asynchronous ones do") {

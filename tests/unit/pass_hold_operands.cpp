@@ -48,4 +48,50 @@ TEST_CASE("a left operand that a loop fills, or that is read elsewhere, stays in
   CHECK(held({kFill, loop("j_o", 0, "n", {mma("S", "Q", "Q"), kReduce})}).find("Q_held") == std::string::npos);
 }
 
+namespace {
+
+/// As a schedule asks: Q in the slot of a ring that TMA fills, read by both families.
+std::string held_as_asked(Block body) {
+  tile::Program program = one_kernel(
+      {in_registers("S", {{"i", 128}, {"j", 128}}), in_shared("Q", {{"i", 128}, {"d", 256}}, 2, ScalarType::bf16),
+       in_shared("K", {{"j", 128}, {"d", 256}}, 1, ScalarType::bf16)},
+      std::move(body));
+  program.extents = {"n"};
+  program.kernels[0].thread_rows = 64, program.kernels[0].thread_columns = 4;
+  program.kernels[0].producers = 1;
+  program.kernels[0].holds = {"Q"};
+  return body_after("hold_operands", program);
+}
+
+tile::Stmt by(tile::Family family, tile::Stmt product) {
+  std::get<tile::Mma>(product.node).by = family;
+  return product;
+}
+
+const tile::Stmt kReserve = reserve("Q"), kAcquire = acquire("Q"), kRelease = release("Q");
+
+}  // namespace
+
+TEST_CASE("what a schedule wants held is read once, by either family, and its slot released then") {
+  const tile::Stmt cold = when("n", {by(tile::Family::mma_sync, kProduct)});
+  CHECK(held_as_asked({kReserve, kFill, kAcquire, loop("j_o", 0, "n", {by(tile::Family::wgmma, kProduct), cold}),
+                       kRelease}) == R"(reserve Q
+copy Q <- X[i,d] at i = 0, d = 0
+acquire Q
+copy Q_held <- Q via ldmatrix
+release Q
+for j_o in 0 .. n serial
+  mma S = Q_held * K by wgmma
+  if n uniform block
+    mma S = Q_held * K by mma_sync
+)");
+}
+
+TEST_CASE("what is to be held and is no left operand alone is refused") {
+  CHECK_THROWS_WITH(held_as_asked({kReserve, kFill, kAcquire,
+                                   loop("j_o", 0, "n", {by(tile::Family::wgmma, mma("S", "Q", "Q"))}), kRelease}),
+                    Catch::Contains("store_in: [shared, register] of Q: a statement other than a product of tensor "
+                                    "cores with it on the left reads it, too"));
+}
+
 }  // namespace astatide::testing

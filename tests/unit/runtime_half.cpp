@@ -76,6 +76,17 @@ TEST_CASE("between two f16 or bf16 the nearest is taken, and at the middle the e
       0x7f80, [](std::uint16_t v) { return bf16_to_f32(v); }, [](float v) { return f32_to_bf16(v); }, f64_to_bf16);
 }
 
+TEST_CASE("between two tf32 the nearest is taken, at the middle that away from zero") {
+  const float step = std::ldexp(1.0F, -10);
+  CHECK(round_to_tf32(1 + step) == 1 + step);
+  CHECK(round_to_tf32(1 + step / 2) == 1 + step);
+  CHECK(round_to_tf32(-1 - step / 2) == -1 - step);
+  CHECK(round_to_tf32(std::nextafter(1 + step / 2, 1.0F)) == 1);
+  CHECK(round_to_tf32(std::numeric_limits<float>::max()) == std::numeric_limits<float>::infinity());
+  CHECK(round_to_tf32(-std::numeric_limits<float>::infinity()) == -std::numeric_limits<float>::infinity());
+  CHECK(std::isnan(round_to_tf32(std::numeric_limits<float>::quiet_NaN())));
+}
+
 TEST_CASE("signed zeros, infinities and overflow keep their sign when narrowed") {
   CHECK(f32_to_f16(-0.0f) == 0x8000);
   CHECK(f32_to_bf16(-0.0f) == 0x8000);

@@ -238,6 +238,33 @@ TEST_CASE("rule: after infer_layouts products have a family and tiles a layout o
   CHECK_THAT(fault_of(program, "infer_layouts"), Contains("the rows of b overlap"));
 }
 
+TEST_CASE("rule: tensor cores take f32 as tf32 where a product says so, and nowhere else") {
+  const auto fault = [](Family by, bool tf32, ScalarType left, ScalarType right) {
+    Program program = placed();
+    auto& product = std::get<Mma>(program.kernels[0].body[3].node);
+    product.by = by, product.tf32 = tf32;
+    mem_of(program, "a").type = left, mem_of(program, "b").type = right;
+    return fault_of(program, "infer_layouts");
+  };
+  CHECK(fault(Family::mma_sync, true, ScalarType::f32, ScalarType::f32).empty());
+  CHECK(fault(Family::mma_sync, false, ScalarType::bf16, ScalarType::bf16).empty());
+  CHECK_THAT(fault(Family::mma_sync, false, ScalarType::f32, ScalarType::f32), Contains("f32, which is no tf32"));
+  CHECK_THAT(fault(Family::mma_sync, true, ScalarType::f16, ScalarType::f16), Contains("tf32 is made of f32"));
+  CHECK_THAT(fault(Family::mma_sync, false, ScalarType::f16, ScalarType::f32),
+             Contains("the operands are f16 and f32"));
+  CHECK_THAT(fault(Family::wgmma, true, ScalarType::f32, ScalarType::f32), Contains("tf32 is of mma_sync"));
+  CHECK_THAT(fault(Family::fma, true, ScalarType::f32, ScalarType::f32), Contains("tf32 is of tensor cores"));
+}
+
+TEST_CASE("rule: after hold_operands nothing is left to hold") {
+  Program program = placed();
+  program.kernels[0].holds = {"a"};
+  CHECK(fault_of(program, "stage_tiles").empty());
+  CHECK_THAT(fault_of(program, "hold_operands"), Contains("a is left to hold"));
+  program.kernels[0].holds = {"c"};
+  CHECK_THAT(fault_of(program, "stage_tiles"), Contains("c is to be held, and is no tile in shared memory"));
+}
+
 TEST_CASE("rule: after infer_layouts tiles of one statement lie in the same threads") {
   Program program = placed();
   mem_of(program, "r").layout = RowsOf{{4, 1, 1, 1}};
