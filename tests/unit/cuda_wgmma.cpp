@@ -35,8 +35,8 @@ TEST_CASE("the producer finds the place of a tile and passes it on before it cop
   CHECK(at(producer, "tile = draw_tile(tile_counter);") < at(producer, "tma_load("));
   CHECK(holds(producer, "block % Hq"));
   // Q has one slot: it comes into L2 while the producer waits for that, and the first K goes before it.
-  CHECK(at(producer, "tma_prefetch(&Q_map") < at(producer, "tma_load((K_s"));
-  CHECK(at(producer, "tma_load((K_s") < at(producer, "tma_load(Q_s"));
+  CHECK(at(producer, "tma_load((K_s") < at(producer, "tma_prefetch(&Q_map"));
+  CHECK(at(producer, "tma_prefetch(&Q_map") < at(producer, "tma_load(Q_s"));
   CHECK_FALSE(holds(rest, "% Hq"));
   CHECK(holds(rest, "if (__any_sync(0xffffffffu, next < 0)) break;"));
   // h and b only say where O and L lie.
