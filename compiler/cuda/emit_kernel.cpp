@@ -206,11 +206,9 @@ void KernelEmitter::emit_shared(SourceText& out) const {
   if (has_roles())
     out.line(fmt::format("unsigned long long* const {} = reinterpret_cast<unsigned long long*>({} + {});",
                          claimed("barriers"), pool, kernel_.barriers));
-  if (kernel_.persistent) {
+  if (kernel_.persistent)
     out.line(fmt::format("int* const {} = reinterpret_cast<int*>({} + {});", claimed("next_tiles"), claimed("barriers"),
                          barriers_before(nullptr) + 2 * tile::kTileSlots));
-    out.line(fmt::format("const int {} = {};", claimed("tiles"), counts_text(0)));
-  }
 }
 
 void KernelEmitter::emit_registers(SourceText& out) const {

@@ -79,6 +79,7 @@ void KernelEmitter::emit_dealt_tiles(const tile::Block& body) {
   const std::string slot = claimed("tile_slot"), phase = claimed("tile_phase"), tile = claimed("tile"),
                     tiles = claimed("tiles"), counter = claimed("tile_counter");
   const std::string drawn = kernel_.cluster ? fmt::format("{}, {}", counter, kernel_.cluster->blocks) : counter;
+  out_.line(fmt::format("const int {} = {};", tiles, counts_text(0)));
   out_.line(fmt::format("int {} = 0, {} = 1;", slot, phase));
   out_.open(fmt::format("for (int {} = {};;)", tile, first_step()));
   emit_tile_axes(out_, fmt::format("min({}, {} - 1)", tile, tiles));
@@ -111,17 +112,19 @@ void KernelEmitter::emit_tile_wait(bool full) {
 void KernelEmitter::emit_taken_tiles(const tile::Block& body, bool one_thread) {
   const std::string slot = claimed("tile_slot"), phase = claimed("tile_phase"), next = fresh("next");
   // Through a shuffle the compiler sees that the number is the same for all lanes.
-  const auto place = [&](std::size_t axis) {
-    return one_thread ? place_of_tile(axis) : fmt::format("__shfl_sync(0xffffffffu, {}, 0)", place_of_tile(axis));
+  const auto number = [&](const std::string& read) {
+    return one_thread ? read : fmt::format("__shfl_sync(0xffffffffu, {}, 0)", read);
   };
   out_.line(fmt::format("int {} = 0, {} = 0;", slot, phase));
   emit_tile_wait(true);
-  out_.line(fmt::format("int {} = {};", next, place(0)));
+  out_.line(fmt::format("int {} = {};", next, place_of_tile(0)));
   out_.open("for (;;)");
   // A vote: what leaves a loop on a shuffled number makes all that the loop carries differ between lanes, for ptxas.
   const std::string last = next + " < 0";
   out_.line(fmt::format("if ({}) break;", one_thread ? last : fmt::format("__any_sync(0xffffffffu, {})", last)));
-  out_.line(fmt::format("const int {} = {};", kernel_.cluster ? claimed("tile_place") : kernel_.tiles[0].var, next));
+  // It sees that of no number that the loop carries, so the shuffle stands here.
+  out_.line(
+      fmt::format("const int {} = {};", kernel_.cluster ? claimed("tile_place") : kernel_.tiles[0].var, number(next)));
   const auto [loops, rest] = parted_behind_loops(body);
   const tile::Block outside = outside_roles();
   const auto read_early = [&, &loops = loops](std::size_t axis) {
@@ -133,7 +136,8 @@ void KernelEmitter::emit_taken_tiles(const tile::Block& body, bool one_thread) {
   };
   const auto take = [&](bool early) {
     for (std::size_t i = 1; i < kernel_.tiles.size(); ++i)
-      if (read_early(i) == early) out_.line(fmt::format("const int {} = {};", kernel_.tiles[i].var, place(i)));
+      if (read_early(i) == early)
+        out_.line(fmt::format("const int {} = {};", kernel_.tiles[i].var, number(place_of_tile(i))));
   };
   take(true);
   if (kernel_.cluster) emit_tile_of_place(out_, !one_thread);
@@ -144,7 +148,7 @@ void KernelEmitter::emit_taken_tiles(const tile::Block& body, bool one_thread) {
                         kernel_.cluster ? "barrier_release_at(0, " : "barrier_arrive(", tile_barrier(false, slot)));
   next_slot(slot, phase, tile::kTileSlots);
   emit_tile_wait(true);
-  out_.line(fmt::format("{} = {};", next, place(0)));
+  out_.line(fmt::format("{} = {};", next, place_of_tile(0)));
   emit_block(rest);
   out_.close();
 }

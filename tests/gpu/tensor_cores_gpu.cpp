@@ -149,12 +149,14 @@ TEST_CASE("tensor cores: clusters of two and four blocks, that stay or not, in e
   for (const char* blocks : {"cluster: 2", "cluster: 4"})
     for (const char* walk : {"", ", persistent: linear", ", persistent: longest_first"})
       for (const char* mode : {"rescale: plain", "rescale: lazy", "rescale: optimistic"}) {
+        // Which blocks there are and how references move do not meet: each mode under one walk.
+        if (*walk != '\0' && mode != std::string_view("rescale: optimistic")) continue;
         const std::string changed = with(with(with(text, "cluster: 2", blocks), ", persistent: longest_first", walk),
                                          "rescale: optimistic", mode);
         INFO(changed);
         const Schedule schedule = parse_schedule(changed, "cluster.yaml");
         // One tile, a whole cluster, one tile more, and enough of them that blocks stay; rows that see nothing.
-        for (const auto& [sq, sk] : {std::pair{100, 300}, {256, 256}, {513, 700}, {2500, 1300}, {900, 40}, {300, 0}})
+        for (const auto& [sq, sk] : {std::pair{100, 300}, {256, 256}, {513, 700}, {2500, 400}, {900, 40}, {300, 0}})
           for (const bool causal : {false, true}) {
             INFO(sq << " x " << sk << (causal ? " causal" : ""));
             const Case c =
