@@ -106,8 +106,8 @@ TEST_CASE("P05: causal tiles, the longest first, take no longer than in their or
     Launchable first(c, longest), second(c, linear);
     const auto [a, b] = least_ms(first, second);
     INFO(length << " keys: longest first " << a << " ms, linear " << b << " ms");
-    // 3 % is what a pair of equal kernels differs by. At 1k keys groups of heads that fill the L2 cache cost 6 %.
-    CHECK(a <= (length == 1024 ? 1.1 : 1.03) * b);
+    // 3 % is what a pair of equal kernels differs by. At 1k keys groups of heads cost 4 %.
+    CHECK(a <= (length == 1024 ? 1.07 : 1.03) * b);
   }
 }
 
