@@ -71,9 +71,7 @@ std::string KernelEmitter::emit_window(const ColumnWindow& window, const tile::M
     const auto strictest = tile::extreme(bounds, op);
     if (!strictest) return;
     const std::string variable = fresh(name);
-    const Text limit = text_of(*strictest, scope());
-    out_.line(fmt::format("const int {} = {}{};", variable,
-                          limit.wide ? "static_cast<int>(" + limit.text + ")" : limit.text, behind));
+    out_.line(fmt::format("const int {} = {}{};", variable, narrow_text(*strictest, scope()), behind));
     condition += fmt::format("{}{} {} {}", condition.empty() ? "" : " && ", held, relation, variable);
   };
   bound(window.from, Op::max, "first_visible", ">=");

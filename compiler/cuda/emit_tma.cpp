@@ -72,10 +72,10 @@ void KernelEmitter::emit_rows_beyond(const tile::Coordinate& rows, const Mem& ti
   const int extent = tile.dims[0].extent, vector = 16 / size_in_bytes(tile.type);
   const int across = tile::panel_columns(tile) / vector;
   const std::string present = fresh("present"), n = fresh("n");
-  const Text left = text_of(tile::collect_terms(*rows.limit - rows.origin), scope());
   out_.line(fmt::format("// rows of {} beyond {} are 0", tile.name, to_string(*rows.limit)));
   out_.open("");
-  out_.line(fmt::format("const int {} = {};", present, left.wide ? "static_cast<int>(" + left.text + ")" : left.text));
+  out_.line(
+      fmt::format("const int {} = {};", present, narrow_text(tile::collect_terms(*rows.limit - rows.origin), scope())));
   out_.open(fmt::format("if (__any_sync(0xffffffffu, {} < {}))", present, extent));
   out_.line("#pragma unroll 1");
   out_.open(fmt::format("for (int {0} = max({1}, 0) * {2} + {3} % 128; {0} < {4}; {0} += 128)", n, present, across,
