@@ -50,7 +50,8 @@ std::map<std::string, WholeAxis> whole_axes_of(const tile::Program& program, con
     for (const tile::Coordinate& coordinate : at) {
       if (!coordinate.limit || !coordinate.origin.is_constant(0)) continue;
       const std::set<std::string> names = free_variables(*coordinate.limit);
-      if (std::all_of(names.begin(), names.end(), [&](const auto& name) { return program.known.contains(name); }))
+      if (tensors_read(*coordinate.limit).empty() &&
+          std::all_of(names.begin(), names.end(), [&](const auto& name) { return program.known.contains(name); }))
         axes[coordinate.axis].used = static_cast<int>(evaluate_integer(*coordinate.limit, program.known));
     }
   };
@@ -167,8 +168,11 @@ double largest_factor(int reach, std::int64_t length) {
 std::int64_t length_of(const tile::View& view, const tile::Kernel& kernel, const tile::Mma& mma,
                        const std::map<std::string, std::int64_t>& sizes) {
   const tile::Mem* dst = kernel.find(mma.dst);
-  for (const tile::Coordinate& coordinate : view.at)
-    if (!dst->has_axis(coordinate.axis) && coordinate.limit) return evaluate_integer(*coordinate.limit, sizes);
+  for (const tile::Coordinate& coordinate : view.at) {
+    if (dst->has_axis(coordinate.axis) || !coordinate.limit) continue;
+    const Expr length = tile::without_data(*coordinate.limit);
+    if (tensors_read(length).empty()) return evaluate_integer(length, sizes);
+  }
   return 1;
 }
 

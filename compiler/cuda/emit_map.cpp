@@ -31,12 +31,24 @@ struct ColumnWindow {
 
 namespace {
 
+/// Whether a tensor is read at these coordinates. It has elements within their limits alone, which rows are tested for
+/// together with the columns.
+bool reads_at(const Expr& e, const std::vector<tile::Coordinate>& at) {
+  bool found = false;
+  visit(e, [&](const Expr& node) {
+    if (node.as<Read>())
+      for (const tile::Coordinate& coordinate : at) found = found || free_variables(node).contains(coordinate.axis);
+  });
+  return found;
+}
+
 /// Adds a comparison of the column with what is constant in a row; false where the predicate is none.
-bool add_bound(ColumnWindow& window, const Expr& predicate, const tile::Kernel& kernel,
+bool add_bound(ColumnWindow& window, const Expr& predicate, const tile::Program& program, const tile::Kernel& kernel,
                const std::set<std::string>& integers) {
   for (const std::string& name : free_variables(predicate))
     if (name != window.column->axis && !integers.contains(name)) return false;
-  const std::vector<Expr> inequalities = tile::as_inequalities(predicate, kernel);
+  if (reads_at(predicate, window.others)) return false;
+  const std::vector<Expr> inequalities = tile::as_inequalities(predicate, program, kernel);
   const auto linear = inequalities.size() == 1 ? tile::linear_in(inequalities[0], window.column->axis) : std::nullopt;
   if (!linear || (linear->factor != 1 && linear->factor != -1)) return false;
   if (linear->factor == 1)
@@ -59,9 +71,7 @@ std::string KernelEmitter::emit_window(const ColumnWindow& window, const tile::M
     const auto strictest = tile::extreme(bounds, op);
     if (!strictest) return;
     const std::string variable = fresh(name);
-    const Text limit = text_of(*strictest, scope());
-    out_.line(fmt::format("const int {} = {}{};", variable,
-                          limit.wide ? "static_cast<int>(" + limit.text + ")" : limit.text, behind));
+    out_.line(fmt::format("const int {} = {}{};", variable, narrow_text(*strictest, scope()), behind));
     condition += fmt::format("{}{} {} {}", condition.empty() ? "" : " && ", held, relation, variable);
   };
   bound(window.from, Op::max, "first_visible", ">=");
@@ -81,7 +91,8 @@ ColumnWindow KernelEmitter::window_of(const tile::Map& map, const tile::Mem& dst
   for (const tile::Coordinate& coordinate : window.others) integers.insert(coordinate.axis);
   for (const auto& [name, value] : program_.known) integers.insert(name);
   if (window.column->limit && !always_within(*window.column, dst)) window.before.push_back(*window.column->limit);
-  std::erase_if(window.rest, [&](const Expr& predicate) { return add_bound(window, predicate, kernel_, integers); });
+  std::erase_if(window.rest,
+                [&](const Expr& predicate) { return add_bound(window, predicate, program_, kernel_, integers); });
   if (window.before.empty() && window.from.empty()) return {nullptr, map.at, {}, {}, map.where_predicates};
   return window;
 }

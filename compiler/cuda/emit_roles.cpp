@@ -234,10 +234,12 @@ void KernelEmitter::emit(const tile::Reserve& reserve) {
                         claimed(ring.name + "_write_phase")));
 }
 
-void KernelEmitter::emit_role_acquire(const Mem& ring) {
+void KernelEmitter::emit_role_acquire(const tile::Acquire& acquire) {
+  const Mem& ring = mem(acquire.tile);
   if (is_stored_by_tma(ring)) return emit_acquire_stored();
   out_.line(fmt::format("barrier_wait({}, {});", barrier(ring, true, claimed(ring.name + "_read")),
                         claimed(ring.name + "_read_phase")));
+  for (const tile::Coordinate& rows : acquire.at) emit_rows_beyond(rows, ring);
 }
 
 void KernelEmitter::emit_role_release(const Mem& ring) {

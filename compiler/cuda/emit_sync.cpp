@@ -45,7 +45,7 @@ void KernelEmitter::emit(const tile::Await& await) {
 }
 
 void KernelEmitter::emit(const tile::Acquire& acquire) {
-  if (has_roles()) return emit_role_acquire(mem(acquire.tile));
+  if (has_roles()) return emit_role_acquire(acquire);
   bool asynchronous = false;
   tile::walk(kernel_.body, [&](const tile::Stmt& stmt) {
     const auto* copy = std::get_if<tile::Copy>(&stmt.node);

@@ -6,6 +6,7 @@
 
 #include "compiler/cuda/kernel_emitter.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/tile/bounds.h"
 
 namespace astatide::cuda {
 
@@ -61,6 +62,32 @@ void KernelEmitter::emit_tma_load(const tile::View& view, const Mem& dst, bool m
                           claimed(view.tensor + "_map"), full, plus(place.column, panel * kPanel), place.row,
                           place.others));
   next_slot(dst, true);
+}
+
+// Each consumer writes all of them and waits for itself alone: another may still be reading the slot, but has written
+// the same zeros before. The fence is between what threads write and what wgmma, or TMA in the slot's next turn, does
+// there.
+void KernelEmitter::emit_rows_beyond(const tile::Coordinate& rows, const Mem& tile) {
+  if (rows.axis != tile.dims[0].axis || !rows.limit) throw InternalError("TMA leaves no limit but that of the rows");
+  const int extent = tile.dims[0].extent, vector = 16 / size_in_bytes(tile.type);
+  const int across = tile::panel_columns(tile) / vector;
+  const std::string present = fresh("present"), n = fresh("n");
+  out_.line(fmt::format("// rows of {} beyond {} are 0", tile.name, to_string(*rows.limit)));
+  out_.open("");
+  out_.line(
+      fmt::format("const int {} = {};", present, narrow_text(tile::collect_terms(*rows.limit - rows.origin), scope())));
+  out_.open(fmt::format("if (__any_sync(0xffffffffu, {} < {}))", present, extent));
+  out_.line("#pragma unroll 1");
+  out_.open(fmt::format("for (int {0} = max({1}, 0) * {2} + {3} % 128; {0} < {4}; {0} += 128)", n, present, across,
+                        thread_, extent * across));
+  out_.line(fmt::format(
+      "*reinterpret_cast<uint4*>({} + {}) = make_uint4(0, 0, 0, 0);", base(tile, false),
+      panel_place(tile, fmt::format("{} / {}", n, across), fmt::format("{} % {} * {}", n, across, vector))));
+  out_.close();
+  out_.line("fence_async_proxy();");
+  out_.line(fmt::format("warpgroup_sync({});", claimed("warpgroup")));
+  out_.close();
+  out_.close();
 }
 
 bool KernelEmitter::is_stored_by_tma(const Mem& tile) const {

@@ -234,6 +234,11 @@ std::string integer_text(const Expr& e, const TextScope& scope) {
   return t.text;
 }
 
+std::string narrow_text(const Expr& e, const TextScope& scope) {
+  const Text t = text_of(e, scope);
+  return t.wide ? "static_cast<int>(" + t.text + ")" : t.text;
+}
+
 std::string condition_text(const Expr& e, const TextScope& scope) {
   const Text t = text_of(e, scope);
   if (t.type == ValueType::boolean) return t.text;

@@ -32,6 +32,8 @@ struct TextScope {
 Text text_of(const Expr& e, const TextScope& scope);
 std::string real_text(const Expr& e, const TextScope& scope);
 std::string integer_text(const Expr& e, const TextScope& scope);
+/// The same as an int, where what it holds is known to be one.
+std::string narrow_text(const Expr& e, const TextScope& scope);
 std::string condition_text(const Expr& e, const TextScope& scope);
 /// A float literal: "0.5f", "-kInfinity".
 std::string float_literal(double value);

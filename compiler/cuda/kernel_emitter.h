@@ -164,7 +164,7 @@ class KernelEmitter {
   std::vector<const tile::Mem*> rings_between_roles() const;
   /// Barriers of the rings in front of that one; of all: null.
   int barriers_before(const tile::Mem* ring) const;
-  void emit_role_acquire(const tile::Mem& ring);
+  void emit_role_acquire(const tile::Acquire& acquire);
   void emit_role_release(const tile::Mem& ring);
   void next_slot(const tile::Mem& ring, bool write);
   void next_slot(const std::string& slot, const std::string& phase, int slots);
@@ -188,6 +188,8 @@ class KernelEmitter {
   void emit_tma_prefetch(const tile::View& view, const tile::Mem& dst);
   void emit_tma_load(const tile::View& view, const tile::Mem& dst, bool multicast);
   void emit_tma_store(const tile::View& view, const tile::Mem& src);
+  /// Rows beyond a limit that TMA knows nothing of become 0.
+  void emit_rows_beyond(const tile::Coordinate& rows, const tile::Mem& tile);
   /// Whether TMA stores from this tile.
   bool is_stored_by_tma(const tile::Mem& tile) const;
   /// A statement of one thread of each consumer, the same one each time: it knows of its own copies alone.

@@ -10,40 +10,10 @@ namespace {
 
 using tile::Bounds;
 
-/// The predicates of a conjunction, with negations of comparisons resolved.
-void split_conjunction(const Expr& e, std::vector<Expr>& out) {
-  if (e.is_call(Op::logical_and)) {
-    for (const Expr& part : e.as<Call>()->args) split_conjunction(part, out);
-    return;
-  }
-  if (e.is_call(Op::logical_not)) {
-    const Expr& inner = e.as<Call>()->args[0];
-    if (const auto* c = inner.as<Call>()) {
-      const auto negated = [&](Op op) { out.push_back(call(op, c->args)); };
-      switch (c->op) {
-        case Op::lt:
-          return negated(Op::ge);
-        case Op::le:
-          return negated(Op::gt);
-        case Op::gt:
-          return negated(Op::le);
-        case Op::ge:
-          return negated(Op::lt);
-        case Op::logical_or:
-          for (const Expr& part : c->args) split_conjunction(call(Op::logical_not, {part}), out);
-          return;
-        default:
-          break;
-      }
-    }
-  }
-  out.push_back(e);
-}
-
 class Analysis {
  public:
-  Analysis(const tile::Map& map, const tile::Mem& tile, const tile::For& loop, const tile::Kernel& kernel)
-      : map_(map), tile_(tile), loop_(loop), kernel_(kernel) {
+  Analysis(const tile::Map& map, const tile::For& loop, const tile::Program& program, const tile::Kernel& kernel)
+      : map_(map), tile_(*kernel.find(map.dst)), loop_(loop), program_(program), kernel_(kernel) {
     // The blocks of a cluster run a loop equally often: its range is that of all their rows.
     std::map<std::string, Bounds> cluster;
     if (kernel.cluster) cluster.emplace(kernel.cluster->var, tile::tiles_of(*kernel.cluster));
@@ -58,15 +28,13 @@ class Analysis {
         const auto origins = tile::bounds_of(coordinate.origin, cluster);
         if (!origins) throw InternalError("the tiles of a cluster have no order along " + coordinate.axis);
         ranges_[coordinate.axis] = {origins->low,
-                                    tile::collect_terms(origins->high + Expr(tile.extent_of(coordinate.axis) - 1))};
+                                    tile::collect_terms(origins->high + Expr(tile_.extent_of(coordinate.axis) - 1))};
       }
     }
   }
 
   MaskRange run() {
-    std::vector<Expr> predicates;
-    for (const Expr& predicate : map_.where_predicates) split_conjunction(predicate, predicates);
-    for (const Expr& predicate : predicates)
+    for (const Expr& predicate : tile::conjuncts(map_.where_predicates))
       if (!add(predicate, true)) range_.residual.push_back(predicate);
     for (const tile::Coordinate& coordinate : map_.at) {
       if (!coordinate.limit || &coordinate != axis_) continue;
@@ -82,7 +50,7 @@ class Analysis {
   /// False where the predicate does not bound the loop's axis; nothing is added then.
   bool add(const Expr& predicate, bool bounds_any) {
     if (!axis_) return false;
-    const std::vector<Expr> inequalities = tile::as_inequalities(predicate, kernel_);
+    const std::vector<Expr> inequalities = tile::as_inequalities(predicate, program_, kernel_);
     struct Bound {
       std::int64_t factor;
       Bounds rest;
@@ -106,6 +74,7 @@ class Analysis {
         range_.full_begin.push_back(begin(first(bound.rest.high, -bound.factor), 0));
       }
     }
+    range_.hold.insert(range_.hold.end(), inequalities.begin(), inequalities.end());
     return !bounds.empty();
   }
 
@@ -132,6 +101,7 @@ class Analysis {
   const tile::Map& map_;
   const tile::Mem& tile_;
   const tile::For& loop_;
+  const tile::Program& program_;
   const tile::Kernel& kernel_;
   const tile::Coordinate* axis_ = nullptr;
   std::int64_t step_ = 1;
@@ -142,8 +112,9 @@ class Analysis {
 
 }  // namespace
 
-MaskRange mask_range(const tile::Map& map, const tile::Mem& tile, const tile::For& loop, const tile::Kernel& kernel) {
-  return Analysis(map, tile, loop, kernel).run();
+MaskRange mask_range(const tile::Map& map, const tile::For& loop, const tile::Program& program,
+                     const tile::Kernel& kernel) {
+  return Analysis(map, loop, program, kernel).run();
 }
 
 }  // namespace astatide

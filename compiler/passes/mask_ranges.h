@@ -16,9 +16,12 @@ struct MaskRange {
   std::vector<Expr> residual;
   /// Axes whose limit full iterations need not test.
   std::vector<std::string> whole_axes;
+  /// Inequalities e <= 0, of the limit and of predicates, that hold for every element of full iterations.
+  std::vector<Expr> hold;
 };
 
-/// The range of a masked map inside `loop`, of all blocks of a cluster together. `tile` is what the map writes.
-MaskRange mask_range(const tile::Map& map, const tile::Mem& tile, const tile::For& loop, const tile::Kernel& kernel);
+/// The range of a masked map inside `loop`, of all blocks of a cluster together.
+MaskRange mask_range(const tile::Map& map, const tile::For& loop, const tile::Program& program,
+                     const tile::Kernel& kernel);
 
 }  // namespace astatide

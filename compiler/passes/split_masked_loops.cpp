@@ -29,7 +29,8 @@ struct LoopRange {
 
 class Splitter {
  public:
-  Splitter(const tile::Program& program, Kernel& kernel) : kernel_(kernel), names_(names_in_kernel(program, kernel)) {}
+  Splitter(const tile::Program& program, Kernel& kernel)
+      : program_(program), kernel_(kernel), names_(names_in_kernel(program, kernel)) {}
 
   void run() {
     tile::walk(kernel_.body, [this](const Stmt& stmt) {
@@ -63,7 +64,7 @@ class Splitter {
     tile::walk(loop.body, [&](const Stmt& stmt) {
       const auto* map = std::get_if<Map>(&stmt.node);
       if (!map || !map->absent) return;
-      const MaskRange range = mask_range(*map, *kernel_.find(map->dst), loop, kernel_);
+      const MaskRange range = mask_range(*map, loop, program_, kernel_);
       out.masked = true;
       full_begins.insert(full_begins.end(), range.full_begin.begin(), range.full_begin.end());
       full_ends.insert(full_ends.end(), range.full_end.begin(), range.full_end.end());
@@ -162,29 +163,54 @@ class Splitter {
     out.push_back({std::move(part)});
   }
 
-  /// The body where every element is visible.
-  Block full_body(const For& loop) const {
-    std::vector<std::string> whole;
-    bool first = true;
+  /// Of the loop's axis, in full iterations: places that no element of any row reaches. What masked maps say for all
+  /// rows of a tile they say for its first, which is a row of the tensor.
+  std::map<std::string, std::vector<Expr>> full_ends(const For& loop) const {
+    std::map<std::string, tile::Bounds> rows;
+    tile::walk(loop.body, [&](const Stmt& stmt) {
+      const auto* mma = std::get_if<tile::Mma>(&stmt.node);
+      const auto* view = mma ? std::get_if<View>(&mma->lhs) : nullptr;
+      if (!view) return;
+      for (const tile::Coordinate& coordinate : view->at) {
+        if (!coordinate.limit) continue;
+        Expr length = *coordinate.limit;  // the first of those that it is the least of
+        while (length.is_call(Op::min)) length = Expr(length.as<Call>()->args[0]);
+        rows.insert_or_assign(coordinate.axis, tile::Bounds{Expr(0), length - 1});
+      }
+    });
+    std::map<std::string, std::vector<Expr>> out;
     tile::walk(loop.body, [&](const Stmt& stmt) {
       const auto* map = std::get_if<Map>(&stmt.node);
       if (!map || !map->absent) return;
-      const MaskRange range = mask_range(*map, *kernel_.find(map->dst), loop, kernel_);
-      // An operand's limit may go where every masked map's has gone.
-      if (first) whole = range.whole_axes;
-      std::erase_if(whole, [&](const std::string& axis) { return !contains(range.whole_axes, axis); });
-      first = false;
+      const MaskRange range = mask_range(*map, loop, program_, kernel_);
+      for (const std::string& axis : range.whole_axes)
+        for (const Expr& inequality : range.hold)
+          if (const auto end = tile::end_along(axis, inequality, rows)) out[axis].push_back(*end);
     });
+    return out;
+  }
+
+  /// Whether elements before each of `ends` are before the limit, which may be the least of several.
+  static bool lies_within(const Expr& limit, const std::vector<Expr>& ends) {
+    if (limit.is_call(Op::min))
+      return lies_within(limit.as<Call>()->args[0], ends) && lies_within(limit.as<Call>()->args[1], ends);
+    return contains(ends, tile::collect_terms(limit));
+  }
+
+  /// The body where every element is visible.
+  Block full_body(const For& loop) const {
+    const std::map<std::string, std::vector<Expr>> ends = full_ends(loop);
     const auto unlimited = [&](View view) {
       for (tile::Coordinate& coordinate : view.at)
-        if (contains(whole, coordinate.axis)) coordinate.limit.reset();
+        if (const auto reached = ends.find(coordinate.axis); reached != ends.end() && coordinate.limit)
+          if (lies_within(*coordinate.limit, reached->second)) coordinate.limit.reset();
       return view;
     };
     return tile::transform_blocks(loop.body, [&](Block block) {
       Block out;
       for (Stmt& stmt : block) {
         if (auto* map = std::get_if<Map>(&stmt.node); map && map->absent) {
-          const MaskRange range = mask_range(*map, *kernel_.find(map->dst), loop, kernel_);
+          const MaskRange range = mask_range(*map, loop, program_, kernel_);
           simplify(*map, range);
           // What is left of a map that only masked its own tile.
           if (!map->absent && map->value == variable(map->dst)) continue;
@@ -202,9 +228,12 @@ class Splitter {
 
   static void simplify(Map& map, const MaskRange& range) {
     map.where_predicates = range.residual;
+    // Limits of rows are there for what is read.
+    const bool reads = !map.where_predicates.empty() || !tensors_read(map.value).empty();
     bool limited = false;
     for (tile::Coordinate& coordinate : map.at) {
-      if (contains(range.whole_axes, coordinate.axis)) coordinate.limit.reset();
+      if (contains(range.whole_axes, coordinate.axis) || (!reads && !range.whole_axes.empty()))
+        coordinate.limit.reset();
       limited = limited || coordinate.limit;
     }
     if (map.where_predicates.empty() && !limited) map.absent.reset();
@@ -217,6 +246,7 @@ class Splitter {
     Expr loop_end, begin, end;
   };
 
+  const tile::Program& program_;
   Kernel& kernel_;
   FreshNames names_;
   std::map<std::string, Written> written_;

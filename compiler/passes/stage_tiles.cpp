@@ -187,6 +187,7 @@ class Stager {
   struct Staged {
     View view;
     std::string tile;
+    bool summed = false;  // along the tile's rows
   };
 
   /// Replaces operands; gives what was staged, in order of first use.
@@ -201,7 +202,8 @@ class Stager {
           if (!view || view->tensor != staging.tensor) continue;
           auto same = std::find_if(found.begin(), found.end(), [&](const Staged& s) { return s.view == *view; });
           if (same == found.end())
-            same = found.insert(found.end(), {*view, declare(*view, *mma, staging, ring, found.size())});
+            same = found.insert(found.end(), {*view, declare(*view, *mma, staging, ring, found.size()),
+                                              !kernel_.find(mma->dst)->has_axis(view->at.front().axis)});
           *operand = same->tile;
         }
       }
@@ -223,10 +225,7 @@ class Stager {
       for (const Staged& s : staged)
         if (!copied.contains(s.tile) && reads(stmt, s.tile)) {
           if (is_produced(staging)) {
-            check_tiled(s);
-            out.push_back({tile::Reserve{s.tile}});
-            out.push_back(copy_of(s, staging));
-            out.push_back({tile::Acquire{s.tile}});
+            stage_by_tma(s, staging, out);
             copied.insert(s.tile);
             continue;
           }
@@ -252,8 +251,24 @@ class Stager {
     return out;
   }
 
-  void check_tiled(const Staged& staged) const {
-    if (tile::tiled_view(staged.view, *kernel_.find(staged.tile))) return;
+  /// TMA stops at the end of a tensor, not where a limit in front of that is. Of elements beyond that limit a sum takes
+  /// none, so they become 0 in front of one; other products give what is masked behind them.
+  void stage_by_tma(Staged staged, const Staging& staging, Block& out) const {
+    const auto form = tile::tiled_view(staged.view, *kernel_.find(staged.tile));
+    if (!form) throw_untiled(staged);
+    tile::Acquire acquire{staged.tile};
+    tile::Coordinate& rows = staged.view.at.front();
+    const Expr& end = program_.find_tensor(staged.view.tensor)->dims[static_cast<std::size_t>(form->row_dim)];
+    if (rows.limit && !(*rows.limit == end)) {
+      if (staged.summed) acquire.at.push_back(rows);
+      rows.limit = end;
+    }
+    out.push_back({tile::Reserve{staged.tile}});
+    out.push_back(copy_of(staged, staging));
+    out.push_back({std::move(acquire)});
+  }
+
+  [[noreturn]] static void throw_untiled(const Staged& staged) {
     throw UserError(
         fmt::format("copy of {0}: tma copies tiles whose rows and columns are elements of {0} one after the other, "
                     "and an index of {0} is an expression over them",

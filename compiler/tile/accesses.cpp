@@ -45,8 +45,8 @@ class AccessCollector {
           read(s.src);
           write_operand(s.dst);
         },
-        [](const Await&) {}, [&](const Advance& s) { visit(s); }, [](const Reserve&) {}, [](const Acquire&) {},
-        [](const Release&) {}, [](const Sync&) {}, [](const Turn&) {});
+        [](const Await&) {}, [&](const Advance& s) { visit(s); }, [](const Reserve&) {},
+        [&](const Acquire& s) { read(s.at); }, [](const Release&) {}, [](const Sync&) {}, [](const Turn&) {});
   }
 
  private:

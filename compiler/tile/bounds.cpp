@@ -106,11 +106,15 @@ std::optional<Bounds> bounds_of_call(const Call& c, const std::map<std::string, 
   }
 }
 
-bool is_integer_expression(const Expr& e, const Kernel& kernel) {
+bool is_integer_expression(const Expr& e, const Program& program, const Kernel& kernel) {
   bool integer = true;
   visit(e, [&](const Expr& node) {
     if (const auto* v = node.as<Variable>()) integer = integer && !kernel.find(v->name);
-    if (node.as<Number>() || node.as<Read>() || node.as<Reduce>()) integer = false;
+    if (const auto* read = node.as<Read>()) {
+      const Tensor* tensor = program.find_tensor(read->tensor);
+      integer = integer && tensor && !is_floating(tensor->type) && tensor->type != ScalarType::boolean;
+    }
+    if (node.as<Number>() || node.as<Reduce>()) integer = false;
     if (const auto* c = node.as<Call>()) {
       switch (c->op) {
         case Op::add:
@@ -128,6 +132,35 @@ bool is_integer_expression(const Expr& e, const Kernel& kernel) {
     }
   });
   return integer;
+}
+
+void split_conjunction(const Expr& e, std::vector<Expr>& out) {
+  if (e.is_call(Op::logical_and)) {
+    for (const Expr& part : e.as<Call>()->args) split_conjunction(part, out);
+    return;
+  }
+  if (e.is_call(Op::logical_not)) {
+    const Expr& inner = e.as<Call>()->args[0];
+    if (const auto* c = inner.as<Call>()) {
+      const auto negated = [&](Op op) { out.push_back(call(op, c->args)); };
+      switch (c->op) {
+        case Op::lt:
+          return negated(Op::ge);
+        case Op::le:
+          return negated(Op::gt);
+        case Op::gt:
+          return negated(Op::le);
+        case Op::ge:
+          return negated(Op::lt);
+        case Op::logical_or:
+          for (const Expr& part : c->args) split_conjunction(call(Op::logical_not, {part}), out);
+          return;
+        default:
+          break;
+      }
+    }
+  }
+  out.push_back(e);
 }
 
 }  // namespace
@@ -180,11 +213,17 @@ std::optional<Expr> extreme(const std::vector<Expr>& list, Op op) {
   return out;
 }
 
-std::vector<Expr> as_inequalities(const Expr& predicate, const Kernel& kernel) {
+std::vector<Expr> conjuncts(const std::vector<Expr>& predicates) {
+  std::vector<Expr> out;
+  for (const Expr& predicate : predicates) split_conjunction(predicate, out);
+  return out;
+}
+
+std::vector<Expr> as_inequalities(const Expr& predicate, const Program& program, const Kernel& kernel) {
   const auto* c = predicate.as<Call>();
   if (!c || c->args.size() != 2) return {};
   const Expr &a = c->args[0], &b = c->args[1];
-  if (!is_integer_expression(a, kernel) || !is_integer_expression(b, kernel)) return {};
+  if (!is_integer_expression(a, program, kernel) || !is_integer_expression(b, program, kernel)) return {};
   switch (c->op) {
     case Op::le:
       return {a - b};
@@ -199,6 +238,23 @@ std::vector<Expr> as_inequalities(const Expr& predicate, const Kernel& kernel) {
     default:
       return {};
   }
+}
+
+std::optional<Expr> end_along(const std::string& axis, const Expr& inequality,
+                              const std::map<std::string, Bounds>& ranges) {
+  const auto form = linear_in(inequality, axis);
+  if (!form || form->factor <= 0) return std::nullopt;
+  const auto rest = bounds_of(form->rest, ranges);
+  if (!rest) return std::nullopt;
+  const Expr last = form->factor == 1 ? -rest->low : floor_div(collect_terms(-rest->low), Expr(form->factor));
+  return collect_terms(last + 1);
+}
+
+bool is_never_negative(const Expr& e) {
+  const Affine affine = affine_of(e);
+  return affine.constant >= 0 && std::all_of(affine.terms.begin(), affine.terms.end(), [](const auto& term) {
+           return term.first.template as<Variable>() && term.second > 0;
+         });
 }
 
 }  // namespace astatide::tile

@@ -28,8 +28,20 @@ struct LinearForm {
 };
 std::optional<LinearForm> linear_in(const Expr& e, const std::string& name);
 
-/// Inequalities e <= 0 that together equal the predicate; nothing where it is no comparison of sums of integers.
-std::vector<Expr> as_inequalities(const Expr& predicate, const Kernel& kernel);
+/// The predicates of a conjunction, with negations of comparisons resolved.
+std::vector<Expr> conjuncts(const std::vector<Expr>& predicates);
+
+/// Inequalities e <= 0 that together equal the predicate; nothing where it is no comparison of sums of integers, those
+/// that tensors hold among them.
+std::vector<Expr> as_inequalities(const Expr& predicate, const Program& program, const Kernel& kernel);
+
+/// Where e <= 0 bounds an axis from above: the first place along it that it leaves out, whatever the names of `ranges`
+/// are. Nothing where it does not, or where nothing tells.
+std::optional<Expr> end_along(const std::string& axis, const Expr& inequality,
+                              const std::map<std::string, Bounds>& ranges);
+
+/// A sum of names and numbers that are not negative: extents, loop variables.
+bool is_never_negative(const Expr& e);
 
 /// The largest (op max) or smallest (min) of a list, or nothing.
 std::optional<Expr> extreme(const std::vector<Expr>& list, Op op);

@@ -64,8 +64,11 @@ class Collector {
           read_and_write(s.tile);
           if (s.ahead) read_places(*s.ahead);
         },
-        [&](const Acquire& s) { read_and_write(s.tile); }, [&](const Release& s) { read_and_write(s.tile); },
-        [](const Sync&) {}, [](const Turn&) {});
+        [&](const Acquire& s) {
+          read_and_write(s.tile);
+          read(s.at);
+        },
+        [&](const Release& s) { read_and_write(s.tile); }, [](const Sync&) {}, [](const Turn&) {});
   }
 
  private:

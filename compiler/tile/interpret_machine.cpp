@@ -241,13 +241,7 @@ Action Machine::compile(const Stmt& stmt) {
       [&](const Copy& s) { return compile_copy(s); }, [](const Await&) -> Action { return [] {}; },
       [&](const Advance& s) { return compile_advance(s); },
       [&](const Reserve& s) -> Action { return [this, tile = tile_of(s.tile)] { reserve(tile); }; },
-      [&](const Acquire& s) -> Action {
-        return [this, tile = tile_of(s.tile)] {
-          TileState& state = tiles_[tile];
-          if (state.acquired == state.reserved) fail("no slot of " + state.mem->name + " is full");
-          ++state.acquired;
-        };
-      },
+      [&](const Acquire& s) { return compile_acquire(s); },
       [&](const Release& s) -> Action {
         return [this, tile = tile_of(s.tile)] {
           TileState& state = tiles_[tile];
@@ -258,6 +252,19 @@ Action Machine::compile(const Stmt& stmt) {
         };
       },
       [](const Sync&) -> Action { return [] {}; }, [](const Turn&) -> Action { return [] {}; });
+}
+
+Action Machine::compile_acquire(const Acquire& s) {
+  const std::size_t tile = tile_of(s.tile);
+  return [this, tile, range = CoordinateRange(*this, s.at, tiles_[tile].mem->dims)]() mutable {
+    TileState& state = tiles_[tile];
+    if (state.acquired == state.reserved) fail("no slot of " + state.mem->name + " is full");
+    ++state.acquired;
+    range.start(*this);
+    std::size_t position = static_cast<std::size_t>((state.acquired - 1) % state.mem->ring) * state.size;
+    for (ElementCounter element(state.mem->dims); !element.done(); element.next(), ++position)
+      if (!range.place(element)) state.values[position] = 0;
+  };
 }
 
 Action Machine::compile_for(const For& s) {

@@ -162,6 +162,7 @@ class Machine {
   Action compile_mma(const Mma& s);
   Action compile_copy(const Copy& s);
 
+  Action compile_acquire(const Acquire& s);
   Action compile_for(const For& s);
   Action compile_if(const If& s);
   Action compile_ring(const TileName& name, int kind);

@@ -159,7 +159,7 @@ std::vector<Expr> expressions_of(const Stmt& stmt) {
       [&](const Reserve& s) {
         if (s.ahead) append(out, *s.ahead);
       },
-      [](const Acquire&) {}, [](const Release&) {}, [](const Sync&) {}, [](const Turn&) {});
+      [&](const Acquire& s) { append(out, s.at); }, [](const Release&) {}, [](const Sync&) {}, [](const Turn&) {});
   return out;
 }
 

@@ -43,7 +43,7 @@
 //            | "copy" operand "<-" operand "via" (vector | cp_async | tma | ldmatrix | load | store) ["width" N] ["multicast"] ["->" TOKEN]
 //            | "await" TOKEN
 //            | "advance" (R "to" OP "(" R "," C ")"),+ [slack] "moving" (T "by" expr),*       only until relax_rescale
-//            | "reserve" T ["ahead" view] | "acquire" T | "release" T             one slot of a ring
+//            | "reserve" T ["ahead" view] | "acquire" T ["at" coord,*] | "release" T             one slot of a ring
 //            | "sync"                                              all threads of the role
 //            | "turn" (take | pass)                                at the tensor cores, among the warpgroups of the role
 //   slack    = "lazy" expr ">" N ["optimistic" T,+ "> 2^" N]
@@ -326,6 +326,8 @@ struct Reserve {
 };
 struct Acquire {
   TileName tile;
+  /// Of what a copy by tma brought: elements beyond these limits are 0 from here on.
+  std::vector<Coordinate> at{};
 };
 struct Release {
   TileName tile;

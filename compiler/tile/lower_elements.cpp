@@ -4,6 +4,7 @@
 
 #include "compiler/support/contains.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/tile/bounds.h"
 
 namespace astatide::tile {
 namespace {
@@ -226,12 +227,34 @@ Map KernelBuilder::map(const TileName& dst, const Expr& value, const std::vector
   return out;
 }
 
+// What memory holds there is nobody's: padding of shorter items, slots of a page that no position has yet. Its indices
+// may lead nowhere, and a NaN in it would come through a product with weights of 0.
+View KernelBuilder::visible_operand(const Expr& e, const std::string& rows, const std::string& other,
+                                    const std::string& of, const Location& where, const std::vector<Expr>& predicates) {
+  View out = operand(e, rows, other, of, where);
+  const auto along =
+      std::find_if(out.at.begin(), out.at.end(), [&](const Coordinate& coordinate) { return coordinate.axis == rows; });
+  const std::string& across = rows == nest.row ? nest.column : nest.row;
+  const std::map<std::string, Bounds> all{{across, {Expr(0), lowering.extent_of(across) - 1}}};
+  // The axis' own length comes first.
+  std::vector<Expr> ends;
+  if (along->limit) ends.push_back(*along->limit);
+  for (const Expr& predicate : conjuncts(predicates))
+    for (const Expr& inequality : as_inequalities(renamed(predicate), lowering.program, kernel)) {
+      const auto end = end_along(rows, inequality, all);
+      if (end && !is_never_negative(collect_terms(*end - lowering.extent_of(rows))) && !contains(ends, *end))
+        ends.push_back(*end);
+    }
+  along->limit = extreme(ends, Op::min);
+  return out;
+}
+
 void KernelBuilder::add_product(Block& block, const TileName& dst, const Product& product, const Placement* placement,
-                                const Location& where) {
+                                const Location& where, const std::vector<Expr>& predicates) {
   Mma mma;
   mma.dst = dst;
-  mma.lhs = operand(product.lhs, nest.row, product.axis, dst, where);
-  mma.rhs = operand(product.rhs, nest.column, product.axis, dst, where);
+  mma.lhs = visible_operand(product.lhs, nest.row, product.axis, dst, where, predicates);
+  mma.rhs = visible_operand(product.rhs, nest.column, product.axis, dst, where, predicates);
   lowering.known_extent(product.axis);
   choose_instructions(mma);
   if (placement) mma.unroll = placement->unroll_of(product.axis).value_or(0);
@@ -255,7 +278,7 @@ void KernelBuilder::add_element(Block& block, const TiledElement& element, bool 
     // Multiply-adds of a GPU accumulate in registers, wherever the result goes.
     if (lowering.is_cuda() && space == Space::shared)
       result = declare_once(element.tile_name + "_acc", {nest.row, nest.column}, Space::register_file);
-    add_product(block, result, *element.product, element.placement, element.where);
+    add_product(block, result, *element.product, element.placement, element.where, element.where_predicates);
   }
   const auto before = values;
   if (element.product) values.insert_or_assign(element.product_name, variable(result));
@@ -339,14 +362,15 @@ void KernelBuilder::set_alignment(const TileName& tile, const Placement& placeme
 }
 
 void KernelBuilder::add_product_of_term(Block& block, const TileName& acc, const TileName& lhs, const Expr& factor,
-                                        const std::string& of, const Location& where) {
+                                        const std::string& of, const Location& where,
+                                        const std::vector<Expr>& predicates) {
   const Mem& mem = *kernel.find(acc);
   if (mem.dims.size() != 2) throw InternalError(acc + " is no tile of two axes");
   Mma mma;
   mma.dst = acc;
   mma.accumulate = true;
   const std::string extra = mem.dims[1].axis;
-  mma.rhs = operand(factor, nest.column, extra, of, where);
+  mma.rhs = visible_operand(factor, nest.column, extra, of, where, predicates);
   mma.lhs = as_operand(block, lhs, std::get<View>(mma.rhs).tensor);
   choose_instructions(mma);
   if (const Placement* placement = lowering.schedule.find(of))

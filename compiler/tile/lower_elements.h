@@ -71,17 +71,17 @@ class KernelBuilder {
   /// Computes an element's tile and names it. `kept_elsewhere`: the space that the schedule names is that of a row
   /// which the tile is copied into.
   void add_element(Block& block, const TiledElement& element, bool kept_elsewhere = false);
-  /// Computes the product of an element alone into `dst`.
+  /// Computes the product of an element alone into `dst`. Where a predicate is false nothing reads it.
   void add_product(Block& block, const TileName& dst, const Product& product, const Placement* placement,
-                   const Location& where);
+                   const Location& where, const std::vector<Expr>& predicates);
   /// A tile over rows and columns that holds `term`; where it is `masked`, the unit of `op` outside the predicates.
   TileName add_term(Block& block, const std::string& name, const Expr& term, bool masked, Reduction op,
                     const std::vector<Expr>& predicates);
   /// Computes a named value that varies along the reduced axis. `only_operand`: nothing but a product reads it.
   void add_weight(Block& block, const Weight& weight, bool only_operand);
-  /// acc += lhs * factor, summed over the reduced axis.
+  /// acc += lhs * factor, summed over the reduced axis. Where a predicate is false lhs is 0.
   void add_product_of_term(Block& block, const TileName& acc, const TileName& lhs, const Expr& factor,
-                           const std::string& of, const Location& where);
+                           const std::string& of, const Location& where, const std::vector<Expr>& predicates);
   /// Tiles of terms hold what they were computed from in one iteration.
   void forget_terms() {
     terms_.clear();
@@ -117,6 +117,9 @@ class KernelBuilder {
   /// The operand of a product: rows (columns) by the other axis.
   View operand(const Expr& read, const std::string& rows, const std::string& other, const std::string& of,
                const Location& where);
+  /// The same, absent from the row (column) on that no predicate lets have an element, as far as intervals tell.
+  View visible_operand(const Expr& read, const std::string& rows, const std::string& other, const std::string& of,
+                       const Location& where, const std::vector<Expr>& predicates);
 
   std::set<TileName> fixed_;        // whose space the schedule names: never copied elsewhere
   std::set<std::string> operands_;  // tensors that products read

@@ -191,18 +191,18 @@ void PassBuilder::add_stage(Block& out, const PassStage& stage) {
   builder_.forget_terms();
   const auto* weight = stage.term.as<Variable>();
   const auto root = weight ? passes_.roots.find(weight->name) : passes_.roots.end();
+  const std::vector<Expr> predicates = passes_.predicates_under(stage.term);
   if (stage.factor && !stage.masked && root != passes_.roots.end()) {
     const TileName lhs = builder_.declare_once(weight->name, {builder_.nest.row, builder_.nest.column}, Space::shared);
     body.push_back({Copy{lhs, builder_.view(root->second.tensor, root->second.axes), Via::vector, {}, 0}});
-    builder_.add_product_of_term(body, tile, lhs, *stage.factor, stage.name, stage.where);
+    builder_.add_product_of_term(body, tile, lhs, *stage.factor, stage.name, stage.where, predicates);
   } else {
     operand_ = stage.factor && weight ? weight->name : "";
     materialise(body, stage.term);
     operand_.clear();
-    const TileName term =
-        builder_.add_term(body, stage.name, stage.term, stage.masked, stage.op, passes_.predicates_under(stage.term));
+    const TileName term = builder_.add_term(body, stage.name, stage.term, stage.masked, stage.op, predicates);
     if (stage.factor) {
-      builder_.add_product_of_term(body, tile, term, *stage.factor, stage.name, stage.where);
+      builder_.add_product_of_term(body, tile, term, *stage.factor, stage.name, stage.where, predicates);
     } else {
       body.push_back({RowReduce{tile, stage.op, term, true, std::nullopt}});
     }

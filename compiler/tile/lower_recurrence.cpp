@@ -269,10 +269,10 @@ class RecurrenceLowering {
   }
 
   void absorb_tile(Block& out, const Slot& slot, const std::vector<TiledElement>& elements) {
-    const TileName term =
-        builder_->add_term(out, slot.name, slot.term, slot.masked, slot.op, predicates(slot, elements));
+    const std::vector<Expr> where = predicates(slot, elements);
+    const TileName term = builder_->add_term(out, slot.name, slot.term, slot.masked, slot.op, where);
     if (slot.factor) {
-      builder_->add_product_of_term(out, tile_of(slot), term, *slot.factor, slot.name, slot.where);
+      builder_->add_product_of_term(out, tile_of(slot), term, *slot.factor, slot.name, slot.where, where);
       return;
     }
     // Lanes may each carry a share of the slot only if nothing needs the whole between the tiles.

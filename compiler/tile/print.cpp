@@ -157,8 +157,8 @@ std::string print_head(const Stmt& stmt) {
       [](const Mma& s) { return print_mma(s); }, [](const Copy& s) { return print_copy(s); },
       [](const Await& s) { return "await " + s.token; }, [](const Advance& s) { return print_advance(s); },
       [](const Reserve& s) { return "reserve " + s.tile + (s.ahead ? " ahead " + print_view(*s.ahead) : ""); },
-      [](const Acquire& s) { return "acquire " + s.tile; }, [](const Release& s) { return "release " + s.tile; },
-      [](const Sync&) { return std::string("sync"); },
+      [](const Acquire& s) { return "acquire " + s.tile + (s.at.empty() ? "" : " at " + print_coordinates(s.at)); },
+      [](const Release& s) { return "release " + s.tile; }, [](const Sync&) { return std::string("sync"); },
       [](const Turn& s) { return std::string(s.what == Turn::Do::take ? "turn take" : "turn pass"); });
 }
 

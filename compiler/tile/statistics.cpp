@@ -175,20 +175,22 @@ class Counter {
     }
   }
 
-  /// None where it depends on data: a flag, or a tensor of integers.
-  static std::optional<std::int64_t> value_of(const Expr& e, const Environment& environment) {
-    if (!tensors_read(e).empty()) return std::nullopt;
-    for (const std::string& name : free_variables(e))
+  /// None where it depends on data: a flag, or a tensor of integers that no other bound stands beside.
+  std::optional<std::int64_t> value_of(const Expr& e, const Environment& environment) const {
+    const Expr bound = without_data(e);
+    if (!(bound == e)) exact_ = false;
+    if (!tensors_read(bound).empty()) return std::nullopt;
+    for (const std::string& name : free_variables(bound))
       if (!environment.contains(name)) return std::nullopt;
-    return evaluate_integer(e, environment);
+    return evaluate_integer(bound, environment);
   }
 
   int size_of(const std::string& tensor) const { return size_in_bytes(program_.find_tensor(tensor)->type); }
 
   /// Elements of a tile that lie inside all limits, as if tiles covered each axis from 0 to its limit evenly: true for
   /// the loop as a whole, which is what is summed.
-  static double inside(const std::vector<Coordinate>& at, const std::map<std::string, int>& lengths,
-                       const Environment& environment) {
+  double inside(const std::vector<Coordinate>& at, const std::map<std::string, int>& lengths,
+                const Environment& environment) const {
     double out = 1;
     for (const auto& [axis, length] : lengths) {
       out *= length;
@@ -340,6 +342,15 @@ double Statistics::scratch_bytes() const {
   for (const TensorSize& tensor : tensors)
     if (tensor.role == Tensor::Role::scratch) bytes += tensor.bytes;
   return bytes;
+}
+
+Expr without_data(const Expr& e) {
+  return transform(e, [](const Expr& node) {
+    if (!node.is_call(Op::min) && !node.is_call(Op::max)) return node;
+    const Expr &a = node.as<Call>()->args[0], &b = node.as<Call>()->args[1];
+    if (tensors_read(a).empty() == tensors_read(b).empty()) return node;
+    return tensors_read(a).empty() ? a : b;
+  });
 }
 
 Statistics statistics_of(const Program& program, const std::map<std::string, std::int64_t>& extents) {

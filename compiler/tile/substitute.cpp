@@ -85,7 +85,7 @@ void replace(Stmt& stmt, Values& values) {
       [&](Reserve& s) {
         if (s.ahead) replace(*s.ahead, values);
       },
-      [](Acquire&) {}, [](Release&) {}, [](Sync&) {}, [](Turn&) {});
+      [&](Acquire& s) { replace(s.at, values); }, [](Release&) {}, [](Sync&) {}, [](Turn&) {});
 }
 
 void replace(Block& block, Values values) {

@@ -169,8 +169,11 @@ class References {
           tile(s.tile);
           if (s.ahead) view(*s.ahead);
         },
-        [&](const Acquire& s) { tile(s.tile); }, [&](const Release& s) { tile(s.tile); }, [](const Sync&) {},
-        [](const Turn&) {});
+        [&](const Acquire& s) {
+          tile(s.tile);
+          places(s.at);
+        },
+        [&](const Release& s) { tile(s.tile); }, [](const Sync&) {}, [](const Turn&) {});
   }
 
  private:

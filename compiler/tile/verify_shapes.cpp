@@ -129,7 +129,15 @@ void verify_reductions(const Verified& v) {
 }
 
 void verify_copies(const Verified& v) {
+  const std::set<TileName> by_tma = tiles_loaded_by_tma(v.kernel.body);
   walk(v.kernel.body, [&](const Stmt& stmt) {
+    if (const auto* acquire = std::get_if<Acquire>(&stmt.node))
+      for (const Coordinate& coordinate : acquire->at) {
+        if (!v.kernel.find(acquire->tile)->has_axis(coordinate.axis))
+          v.fail(stmt, acquire->tile + " has no axis " + coordinate.axis);
+        if (!by_tma.contains(acquire->tile))
+          v.fail(stmt, "the copies into " + acquire->tile + " have limits of their own");
+      }
     const auto* s = std::get_if<Copy>(&stmt.node);
     if (!s) return;
     const auto* dst = std::get_if<TileName>(&s->dst);

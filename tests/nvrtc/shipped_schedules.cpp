@@ -112,6 +112,21 @@ TEST_CASE("every shipped schedule compiles without spills, for each type of inpu
       }
 }
 
+TEST_CASE("lengths of items bound loops and clear slots without spills, and no product waits for them") {
+  const runtime::Nvrtc* nvrtc = find_nvrtc();
+  if (!nvrtc) ASTATIDE_SKIP("no NVRTC on this machine");
+  const std::set<std::string_view> names{"sm90/flash3.yaml", "sm90/flash3_plain.yaml", "sm90/flash3_d256.yaml",
+                                         "sm90/flash2_wgmma.yaml"};
+  for (const EmbeddedFile* schedule : gpu_schedules()) {
+    if (!names.contains(schedule->name)) continue;
+    INFO(schedule->name);
+    const runtime::CompiledBinary binary = compiled(
+        *nvrtc, source_of(example("padded.yaml"), *schedule, *find_target("sm_90a"), ScalarType::bf16), "sm_90a");
+    check_no_spills(binary);
+    check_no_waits(binary);
+  }
+}
+
 TEST_CASE("lazy and optimistic references compile without spills") {
   const runtime::Nvrtc* nvrtc = find_nvrtc();
   if (!nvrtc) ASTATIDE_SKIP("no NVRTC on this machine");

@@ -26,9 +26,10 @@ bool is_over_budget(const UserError& error) {
     if (problem.message.find("bytes of shared memory") == std::string::npos &&
         problem.message.find("registers") == std::string::npos &&
         problem.message.find("workspace of a core") == std::string::npos &&
-        // Tensor cores take some types, TMA some strides.
+        // Tensor cores take some types, TMA some strides and indices.
         problem.message.find("reads f16 or bf16") == std::string::npos &&
         problem.message.find("tma reads") == std::string::npos &&
+        problem.message.find("tma copies") == std::string::npos &&
         problem.message.find("tma writes") == std::string::npos)
       return false;
   return true;

@@ -64,7 +64,9 @@ TEST_CASE("a thread copies rows a step apart from one address, whose fixed part 
 
 TEST_CASE("a page is looked up for what lies within the limits alone") {
   const std::string text = emitted(64, "cp_async, ring_buffer: 2", "paged");
-  CHECK(has(text, ", j < Sk ? K_base + (*(page + b * page_stride_0 + (j / 16) * page_stride_1)) * K_stride_0"));
+  CHECK(has(text,
+            ", j < min(Sk, *(length + b * length_stride_0)) ? K_base + (*(page + b * page_stride_0 + (j / 16) * "
+            "page_stride_1)) * K_stride_0"));
   for (const char* unguarded : {", K_base + (*(page", ", V_base + (*(page", "= *(K_base", "= *(V_base"})
     CHECK_FALSE(has(text, unguarded));
 }

@@ -53,6 +53,18 @@ TEST_CASE("tiles of several heads are taken together, in groups alike in size, w
   CHECK_FALSE(holds(kernel_of("attention", "sm90/flash3"), "groups"));
 }
 
+TEST_CASE("what TMA copies beyond an item's length is cleared in front of the product that sums it") {
+  const std::string text = kernel_of("padded", "sm90/flash3");
+  const std::size_t branch = at(text, "if (__any_sync(0xffffffffu, present < 128))");
+  CHECK(at(text, "const int present = min(Sk, *(length + b * length_stride_0)) - j_o * 128 - 128;") < branch);
+  CHECK(at(text, "(V_s + V_s_read * 16384) + in_panels<128>(n / 16, n % 16 * 8)) = make_uint4(0, 0, 0, 0);", branch) <
+        at(text, "fence_async_proxy();", branch));
+  CHECK(at(text, "fence_async_proxy();", branch) < at(text, "warpgroup_sync(warpgroup);", branch));
+  CHECK(at(text, "warpgroup_sync(warpgroup);", branch) < at(text, "// O_acc += P_h * V_s", branch));
+  CHECK_FALSE(holds(text, "rows of K_s beyond"));
+  CHECK_FALSE(holds(kernel_of("causal_gqa", "sm90/flash3"), "beyond"));
+}
+
 TEST_CASE("a mask that bounds the columns of a row is compared once a row") {
   const std::string window = kernel_of("sliding_window", "sm90/flash3");
   CHECK(holds(window, "const int first_visible = i + Sk - Left - Sq - (j_o * 128 + thread_column * 2);") !=

@@ -64,6 +64,33 @@ int rescales(const tile::Program& program) {
 
 }  // namespace
 
+TEST_CASE("operands end where predicates say for all rows, and full tiles don't test it") {
+  const auto lines_with_v = [](const Algorithm& algorithm) {
+    const std::string text = tile::print(compiled(algorithm, flash2(8, 8)).after("split_masked_loops"));
+    std::vector<std::string> out;
+    for (std::size_t at = text.find("(V["); at != std::string::npos; at = text.find("(V[", at + 1)) {
+      const std::size_t j = text.find("at j", at);
+      out.push_back(text.substr(j, text.find(", e", j) - j));
+    }
+    return out;
+  };
+  using Lines = std::vector<std::string>;
+  const auto causal_but = [](const std::string& predicate) {
+    Algorithm algorithm = example_algorithm("sliding_window");
+    const std::string text =
+        with(print_algorithm(algorithm), "j + Left >= i + Sk - Sq and j <= i + Sk - Sq + Right", predicate);
+    return parse_algorithm(text, "changed.yaml");
+  };
+  CHECK(lines_with_v(example_algorithm("padded")) == Lines{"at j = j_o*8", "at j = j_o*8 < min(Sk, length[b])"});
+  CHECK(lines_with_v(example_algorithm("causal_gqa")) == Lines{"at j = j_o*8", "at j = j_o*8 < Sk"});
+  CHECK(lines_with_v(example_algorithm("causal_top_left")) == Lines{"at j = j_o*8", "at j = j_o*8 < min(Sk, Sq)"});
+  CHECK(lines_with_v(example_algorithm("sliding_window")).back() == "at j = j_o*8 < Sk");
+  // Of 2 j < Left + 1 the last is (Left - 0) / 2.
+  CHECK(lines_with_v(causal_but("2*j <= Left and j >= Right")).back() == "at j = j_o*8 < min(Sk, Left/2+1)");
+  // An or bounds nothing, and no tile is full.
+  CHECK(lines_with_v(causal_but("j < Left or j == i + Right")) == Lines{"at j = j_o*8", "at j = j_o*8 < Sk"});
+}
+
 TEST_CASE("S and P at root make exactly the kernels of scores, weights and output") {
   for (const std::string name : {"attention", "causal_gqa"}) {
     const Stages stages = compiled(example_algorithm(name), shipped_schedule("simt/standard"));

@@ -170,6 +170,17 @@ TEST_CASE("slots of a ring are filled and read in order") {
   CHECK_THROWS_WITH(run_small(one_kernel({slot}, {reserve("slot"), load(0)})), Contains("1 slots of slot are never"));
 }
 
+TEST_CASE("what a slot holds beyond a limit is 0 once it is acquired") {
+  const Mem slot = in_shared("slot", {{"i", 2}}, 2);
+  const auto load = [](int n) { return copy("slot", view("X[i]", {at("i", n * 2)})); };
+  const Stmt store = copy(view("Y[i]", {at("i", "n*2")}), "slot");
+  const Stmt cleared = statement(Acquire{"slot", {at("i", "n*2", 3)}});
+  CHECK(run_small(one_kernel({slot}, {reserve("slot"), load(0), reserve("slot"), load(1),
+                                      loop("n", 0, 2, {cleared, store, release("slot")})})) ==
+        std::vector<double>{1, 2, 3, 0});
+  CHECK(tile::print(cleared) == "acquire slot at i = n*2 < 3\n");
+}
+
 TEST_CASE("without a reserve each copy takes the next slot of a ring") {
   const Mem slot = in_shared("slot", {{"i", 2}}, 2);
   const Stmt store = copy(view("Y[i]", {at("i", "n * 2")}), "slot");

@@ -166,6 +166,17 @@ TEST_CASE("rule: the two sides of a copy agree, and one is a whole tile") {
   CHECK_THAT(fault_of(whole({copy(strip("row", {}), "t")}, {row})), Contains("no origin is given along i"));
 }
 
+TEST_CASE("rule: acquire clears what a copy by tma brought, along an axis of the tile") {
+  const auto cleared = [](const char* axis, Via via) {
+    Stmt load = copy("s", view("X[i]", {at("i", 0)}));
+    std::get<Copy>(load.node).via = via;
+    return fault_of(whole({reserve("s"), load, statement(Acquire{"s", {at(axis, 0, 2)}}), release("s")}, {kShared}));
+  };
+  CHECK(cleared("i", Via::tma).empty());
+  CHECK_THAT(cleared("k", Via::tma), Contains("s has no axis k"));
+  CHECK_THAT(cleared("i", Via::vector), Contains("the copies into s have limits of their own"));
+}
+
 TEST_CASE("rule: columns lie within the last axis") {
   Stmt part = map("t", "t");
   std::get<Map>(part.node).columns = Columns{2, 5};
