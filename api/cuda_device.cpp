@@ -11,6 +11,7 @@
 #include "api/clock.h"
 #include "compiler/support/contains.h"
 #include "compiler/support/embedded.h"
+#include "compiler/tile/parameters.h"
 #include "runtime/buffer.h"
 #include "runtime/launch.h"
 #include "runtime/launch_words.h"

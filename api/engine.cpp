@@ -7,6 +7,7 @@
 #include "api/cpu_device.h"
 #include "api/cuda_device.h"
 #include "api/executable_state.h"
+#include "compiler/tile/parameters.h"
 #include "runtime/environment.h"
 
 namespace astatide {

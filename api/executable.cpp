@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "api/executable_state.h"
+#include "compiler/tile/parameters.h"
 #include "runtime/host_tensor.h"
 
 namespace astatide {

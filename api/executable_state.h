@@ -9,6 +9,7 @@
 #include "api/check_reads.h"
 #include "api/device_code.h"
 #include "api/shapes.h"
+#include "compiler/tile/parameters.h"
 #include "runtime/counters.h"
 
 namespace astatide {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "compiler/passes/plan_memory.h"
+#include "compiler/rewrite/cascade.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/round_up.h"
 
@@ -202,6 +203,18 @@ std::optional<RescaleUse> rescale_of(const tile::Program& program, const std::ma
   return out;
 }
 
+std::optional<PartsUse> parts_of(const Algorithm& algorithm, const Schedule& schedule,
+                                 const std::map<std::string, std::int64_t>& sizes) {
+  for (const Placement& placement : schedule.placements) {
+    const std::optional<AxisParts> written = placement.rfactor();
+    if (!written) continue;
+    const std::int64_t extent = evaluate_integer(find_cascade(algorithm).axis_extents.at(written->axis), sizes);
+    const std::int64_t tile = *placement.tile_of(written->axis), tiles = round_up(extent, tile) / tile;
+    return PartsUse{written->axis, written->parts, tiles, round_up(tiles, written->parts) / written->parts};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Peak> peak_of(const Target& target) {
@@ -232,6 +245,7 @@ Explanation explain(const Algorithm& algorithm, const Schedule& schedule, const 
   out.statistics = statistics_of(program, options.sizes);
   for (std::size_t n = 0; n < program.kernels.size(); ++n)
     out.kernels.push_back(use_of(program, program.kernels[n], out.statistics.kernels[n], out));
+  out.parts = parts_of(algorithm, schedule, options.sizes);
   out.skipped = skipped_share(algorithm, schedule, options, out.statistics);
   return out;
 }

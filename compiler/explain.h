@@ -74,6 +74,13 @@ struct RescaleUse {
   std::map<std::string, double> largest;
 };
 
+/// An axis that is reduced in parts (rfactor), whose states a kernel merges: the last one.
+struct PartsUse {
+  std::string axis;
+  std::int64_t parts = 0;
+  std::int64_t tiles = 0, tiles_each = 0;  // along the axis, and of a part, at most
+};
+
 /// What a schedule costs, before anything runs.
 struct Explanation {
   Target target;
@@ -85,6 +92,7 @@ struct Explanation {
   std::optional<double> skipped;
   /// None where references move at once, or nothing has references.
   std::optional<RescaleUse> rescale;
+  std::optional<PartsUse> parts;
 };
 
 /// Compiles and counts. Throws UserError as compile does, and where `sizes` lacks an extent.

@@ -118,6 +118,9 @@ std::string kernel_text(const KernelUse& kernel, const Explained& out) {
   return text;
 }
 
+/// Of parts of an axis.
+const tile::KernelStatistics& merge_of(const Explained& out) { return out.value.kernels.back().statistics; }
+
 std::string to_text(const Explained& out) {
   std::string shape;
   for (const auto& [name, value] : out.options.sizes)
@@ -134,6 +137,10 @@ std::string to_text(const Explained& out) {
   for (const tile::TensorSize& tensor : out.value.statistics.tensors)
     if (tensor.role == tile::Tensor::Role::scratch)
       text += fmt::format("    {:<12} {:>12}\n", tensor.name, bytes_text(tensor.bytes));
+  if (const auto& parts = out.value.parts)
+    text += fmt::format(
+        "rfactor {}: {} tiles in {} parts of {} at most; merging their states copies {} from and to global memory\n",
+        parts->axis, parts->tiles, parts->parts, parts->tiles_each, bytes_text(merge_of(out).global_bytes()));
   if (out.value.skipped) text += fmt::format("work that `where` saves: {:.1f} %\n", 100 * *out.value.skipped);
   if (const auto& rescale = out.value.rescale) {
     const bool tries = rescale->mode == RescaleMode::optimistic;
@@ -212,6 +219,12 @@ nlohmann::json to_json(const Explained& out) {
     json["rescale"] = {{"mode", name_of(rescale->mode)}, {"grow", rescale->grow}, {"largest", rescale->largest}};
     if (rescale->mode == RescaleMode::optimistic) json["rescale"]["over"] = rescale->over;
   }
+  if (const auto& parts = out.value.parts)
+    json["rfactor"] = {{"axis", parts->axis},
+                       {"parts", parts->parts},
+                       {"tiles", parts->tiles},
+                       {"tiles_each", parts->tiles_each},
+                       {"merge_bytes", merge_of(out).global_bytes()}};
   if (out.value.skipped) json["skipped_by_where"] = *out.value.skipped;
   if (out.value.peak)
     json["peak"] = {{"product", out.value.peak->product},

@@ -231,6 +231,21 @@ Expr reduce(Reduction op, std::string axis, Expr body) {
   return Expr(ExprNode(Reduce{op, std::move(axis), {std::move(body)}}));
 }
 
+Expr merged(Reduction op, const Expr& a, const Expr& b) {
+  switch (op) {
+    case Reduction::sum:
+      return a + b;
+    case Reduction::max:
+      return max(a, b);
+    case Reduction::min:
+      return min(a, b);
+    case Reduction::softmax:
+    case Reduction::logsumexp:
+      break;
+  }
+  throw InternalError(std::string(name_of(op)) + " has results that are not merged; see expand_definitions");
+}
+
 Expr operator+(const Expr& a, const Expr& b) {
   if (a.is_constant(0)) return b;
   if (b.is_constant(0)) return a;

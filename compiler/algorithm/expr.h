@@ -147,6 +147,8 @@ Expr variable(std::string name);
 Expr call(Op op, std::vector<Expr> args);
 Expr read(std::string tensor, std::vector<Expr> indices);
 Expr reduce(Reduction op, std::string axis, Expr body);
+/// Two results of one reduction in one: their sum, maximum or minimum. Only for those.
+Expr merged(Reduction op, const Expr& a, const Expr& b);
 
 // Formulas. The operators fold constants (x + 0, x * 1, 2 + 3) and nothing else.
 Expr operator+(const Expr& a, const Expr& b);

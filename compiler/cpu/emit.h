@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/tile/ir.h"
+#include "compiler/tile/parameters.h"
 
 namespace astatide::cpu {
 

@@ -5,6 +5,7 @@
 #include "compiler/cpu/kernel_emitter.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/match.h"
+#include "compiler/tile/parameters.h"
 
 namespace astatide::cpu {
 

@@ -14,6 +14,7 @@
 #include "compiler/cpu/storage.h"
 #include "compiler/cpu/vector_math.h"
 #include "compiler/tile/ir.h"
+#include "compiler/tile/parameters.h"
 
 namespace astatide::cpu {
 

@@ -4,6 +4,7 @@
 
 #include "compiler/cuda/kernel_emitter.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/tile/parameters.h"
 
 namespace astatide::cuda {
 

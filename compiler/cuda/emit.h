@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "compiler/tile/ir.h"
+#include "compiler/tile/parameters.h"
 
 namespace astatide::cuda {
 

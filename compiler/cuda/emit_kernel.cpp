@@ -6,6 +6,7 @@
 #include "compiler/cuda/kernel_emitter.h"
 #include "compiler/cuda/type_text.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/tile/parameters.h"
 
 namespace astatide::cuda {
 

@@ -8,6 +8,7 @@
 
 #include "compiler/cuda/kernel_emitter.h"
 #include "compiler/support/contains.h"
+#include "compiler/tile/parameters.h"
 
 namespace astatide::cuda {
 

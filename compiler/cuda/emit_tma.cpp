@@ -7,6 +7,7 @@
 #include "compiler/cuda/kernel_emitter.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/tile/bounds.h"
+#include "compiler/tile/parameters.h"
 
 namespace astatide::cuda {
 

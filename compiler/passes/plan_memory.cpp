@@ -9,6 +9,7 @@
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/round_up.h"
 #include "compiler/tile/liveness.h"
+#include "compiler/tile/parameters.h"
 
 namespace astatide {
 namespace {

@@ -35,17 +35,7 @@ void declare(Kernel& kernel, const std::string& name, const std::string& model) 
 }
 
 Expr updated(const Advance::Update& update) {
-  const Expr old = variable(update.tile), candidate = variable(update.candidate);
-  switch (update.op) {
-    case Reduction::sum:
-      return old + candidate;
-    case Reduction::max:
-      return max(old, candidate);
-    case Reduction::min:
-      return min(old, candidate);
-    default:
-      throw InternalError("advance of " + update.tile + " by an abbreviation");
-  }
+  return merged(update.op, variable(update.tile), variable(update.candidate));
 }
 
 /// Moves in an order in which none reads a tile that has moved already; tiles with more axes first where that is free.

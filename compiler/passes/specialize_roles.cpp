@@ -4,6 +4,7 @@
 #include <set>
 
 #include "compiler/support/diagnostic.h"
+#include "compiler/tile/parameters.h"
 
 namespace astatide {
 namespace {

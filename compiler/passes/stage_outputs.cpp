@@ -4,6 +4,7 @@
 
 #include "compiler/passes/names_in_kernel.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/tile/parameters.h"
 
 namespace astatide {
 namespace {

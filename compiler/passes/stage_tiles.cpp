@@ -12,6 +12,7 @@
 #include "compiler/support/contains.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/tile/cluster.h"
+#include "compiler/tile/parameters.h"
 
 namespace astatide {
 namespace {

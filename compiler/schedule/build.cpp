@@ -14,6 +14,9 @@ PlacementBuilder& PlacementBuilder::reorder(std::vector<LoopName> loops) {
 PlacementBuilder& PlacementBuilder::descending(std::vector<LoopName> loops) {
   return set(DirectiveKind::descending, std::move(loops));
 }
+PlacementBuilder& PlacementBuilder::rfactor(std::string axis, LoopName loop, std::int64_t parts) {
+  return set(DirectiveKind::rfactor, AxisParts{std::move(axis), std::move(loop), parts});
+}
 PlacementBuilder& PlacementBuilder::gpu_blocks(std::vector<LoopName> loops) {
   return set(DirectiveKind::gpu_blocks, std::move(loops));
 }

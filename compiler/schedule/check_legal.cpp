@@ -42,6 +42,7 @@ void check_legal(const Schedule& schedule, const Algorithm& algorithm, const Tar
   check_storage(check);
   check_products(check);
   check_cluster(check);
+  check_rfactor(check);
   check_overlap(check);
   check_exponentials(check);
   check_rewrite(check);

@@ -93,6 +93,8 @@ bool check_loops(LegalityCheck& check, const LoopNest& nest, DirectiveKind kind,
     std::string problem = "there is no loop " + loop;
     if (loop.ends_with(".i")) {
       problem = loop + " is the loop inside a tile, which threads and vectors share";
+    } else if (loop.ends_with(".s")) {
+      problem = loop + " runs over parts of " + axis + ", and no rfactor splits it";
     } else if (contains(nest.axes, axis)) {
       problem =
           loop == axis ? axis + " is tiled, its loop is " + axis + ".o" : axis + " is not tiled, its loop is " + axis;
@@ -215,12 +217,18 @@ void check_threads(LegalityCheck& check, const LoopNest& nest) {
 void check_grid(LegalityCheck& check, const LoopNest& nest) {
   std::int64_t blocks = 1;
   std::string product;
+  const std::optional<AxisParts> parts = nest.placement->rfactor();
   for (const LoopName& loop : nest.placement->blocks()) {
-    const std::string axis = axis_of_loop(loop);
-    const auto extent = check.extent_of(axis);
-    if (!extent || *extent < 0) return;
-    const std::int64_t tile = std::max<std::int64_t>(1, nest.placement->tile_of(axis).value_or(1));
-    const std::int64_t steps = *extent / tile + (*extent % tile != 0 ? 1 : 0);
+    std::int64_t steps = 0;
+    if (parts && loop == parts->loop) {
+      steps = parts->parts;
+    } else {
+      const std::string axis = axis_of_loop(loop);
+      const auto extent = check.extent_of(axis);
+      if (!extent || *extent < 0) return;
+      const std::int64_t tile = std::max<std::int64_t>(1, nest.placement->tile_of(axis).value_or(1));
+      steps = *extent / tile + (*extent % tile != 0 ? 1 : 0);
+    }
     product += (product.empty() ? "" : " * ") + std::to_string(steps);
     if (__builtin_mul_overflow(blocks, steps, &blocks)) blocks = INT64_MAX;
   }
@@ -249,6 +257,7 @@ void find_nests(LegalityCheck& check) {
     nest.axes.push_back(nest.axis);
     nest.reduces = role != NameRole::element;
     for (const std::string& axis : nest.axes) nest.loops.push_back(placement.tile_of(axis) ? axis + ".o" : axis);
+    if (const auto parts = placement.rfactor(); parts && parts->axis == nest.axis) nest.loops.push_back(parts->loop);
     nest.order = placement.reorder();
     check.nests.push_back(std::move(nest));
   }

@@ -19,8 +19,9 @@ std::string problem_with_loop(const LoopName& loop) {
   const std::size_t dot = loop.find('.');
   const std::string problem = problem_with(loop.substr(0, dot));
   if (!problem.empty()) return problem;
-  if (dot == std::string::npos || loop.substr(dot) == ".o" || loop.substr(dot) == ".i") return "";
-  return "is not a loop: the loops of an axis i are i, or i.o over its tiles";
+  const std::string kind = dot == std::string::npos ? "" : loop.substr(dot);
+  if (kind.empty() || kind == ".o" || kind == ".i" || kind == ".s") return "";
+  return "is not a loop: the loops of an axis i are i, i.o over its tiles, or i.s over its parts";
 }
 
 /// One value under check: what is said of it starts with "KEY of OWNER".
@@ -117,6 +118,8 @@ bool form_matches(const DirectiveValue& value, ValueForm form) {
       return std::holds_alternative<std::vector<std::string>>(value);
     case ValueForm::axis_numbers:
       return std::holds_alternative<AxisNumbers>(value);
+    case ValueForm::axis_parts:
+      return std::holds_alternative<AxisParts>(value);
     case ValueForm::part:
       return std::holds_alternative<Fraction>(value);
     default:
@@ -142,6 +145,14 @@ void check_spaces(const DirectiveValue& value, const Subject& subject) {
   }
   if (list != nullptr && *list != held)
     subject.error("the one list of places is [shared, register]: copied to shared memory, then held in registers");
+}
+
+void check_axis_parts(const AxisParts& parts, const Subject& subject) {
+  subject.check_distinct(std::vector{parts.axis}, problem_with);
+  if (parts.loop != parts.axis + ".s")
+    subject.error(quoted(parts.loop) + " is not the loop over the parts of " + quoted(parts.axis),
+                  {"that is " + quoted(parts.axis) + ".s"});
+  subject.check_number(parts.parts, "the number of parts");
 }
 
 /// What of `rescale` can be judged without the algorithm.
@@ -212,6 +223,9 @@ void check_directive_value(const Directive& directive, const std::string& owner,
                       near.empty() ? std::vector<std::string>{} : std::vector{"did you mean " + near + "?"});
       break;
     }
+    case ValueForm::axis_parts:
+      check_axis_parts(std::get<AxisParts>(directive.value), subject);
+      break;
     case ValueForm::part: {
       const auto& part = std::get<Fraction>(directive.value);
       const std::string said = std::string(info.words[0]) + " " + to_string(part);

@@ -65,6 +65,15 @@ std::vector<DirectiveInfo> make_table() {
        "which tests a predicate, then is also the one that starts the running state.",
        "O: {tile: {i: 64, j: 64}, descending: [j.o]}", "for j.o from 0 to tiles: step",
        "for j.o from tiles - 1 to 0: step"},
+      {"rfactor", Kind::rfactor, kRootDefinition, Form::axis_parts, 2, 1024, false,
+       "Splits the axis that is reduced into so many parts of whole tiles, for outputs with too few tiles to fill a "
+       "machine, as in decoding. The loop over the parts, j.s, is one of gpu_blocks or parallel. Each block carries "
+       "the running state over the tiles of its part, as far as predicates leave some, and stores it in global memory, "
+       "in f32; a second kernel merges the states of a row, by rules that the algebra gives, and writes the outputs. "
+       "Parts without tiles are fine. Of rewrite: online; a state takes a slot of scratch for each part.",
+       "O: {rfactor: {j: [j.s, 16]}, gpu_blocks: [j.s, i.o, h, b]}", "blocks b, h, i.o: for j.o: step; write O",
+       "blocks b, h, i.o, j.s: for j.o of part j.s: step; write state[j.s]\n"
+       "blocks b, h, i: for j.s: merge state[j.s]; write O"},
       {"gpu_blocks", Kind::gpu_blocks, kRootDefinition, Form::loops, 0, 0, false,
        "The outermost loops, spread over the blocks of the grid; the first varies fastest from block to block.",
        "O: {gpu_blocks: [i.o, h, b]}", "for b: for h: for i.o: body",
@@ -312,6 +321,8 @@ std::string describe_form(ValueForm form) {
       return "a map of roles to warpgroups, such as {producer: 1, consumer: 2}";
     case ValueForm::extent_numbers:
       return "a map of extents to integers, such as {Sk: 1024}";
+    case ValueForm::axis_parts:
+      return "an axis with a loop and a number of parts, such as {j: [j.s, 16]}";
     case ValueForm::part:
       return "a part, such as 1/2";
   }
@@ -331,7 +342,7 @@ std::string describe_value(const DirectiveInfo& info) {
 }
 
 std::string axis_of_loop(const LoopName& loop) {
-  const bool split = loop.size() > 2 && (loop.ends_with(".o") || loop.ends_with(".i"));
+  const bool split = loop.size() > 2 && (loop.ends_with(".o") || loop.ends_with(".i") || loop.ends_with(".s"));
   return split ? loop.substr(0, loop.size() - 2) : loop;
 }
 

@@ -113,6 +113,7 @@ void check_places(LegalityCheck& check);
 void check_storage(LegalityCheck& check);
 void check_products(LegalityCheck& check);
 void check_cluster(LegalityCheck& check);
+void check_rfactor(LegalityCheck& check);
 void check_overlap(LegalityCheck& check);
 void check_exponentials(LegalityCheck& check);
 void check_rewrite(LegalityCheck& check);

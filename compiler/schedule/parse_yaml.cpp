@@ -222,6 +222,8 @@ class Parser {
       case ValueForm::axis_numbers:
         if (auto numbers = axis_numbers(value, key, describe_form(info.form))) return std::move(*numbers);
         return std::nullopt;
+      case ValueForm::axis_parts:
+        return parse_axis_parts(value, info);
       case ValueForm::part:
         return parse_part(value, info);
       default:
@@ -253,6 +255,30 @@ class Parser {
     if (!right) return std::nullopt;
     if (of_names) return DirectiveValue(std::move(names));
     return DirectiveValue(std::move(numbers));
+  }
+
+  /// {j: [j.s, 16]}
+  std::optional<DirectiveValue> parse_axis_parts(const YamlNode& value, const DirectiveInfo& info) {
+    const std::string key(info.key);
+    const YamlNode* pair = value.kind == YamlNode::Kind::map && !value.items.empty() ? &value.items[0] : nullptr;
+    if (pair == nullptr || pair->kind != YamlNode::Kind::sequence || pair->items.size() != 2 ||
+        !pair->items[0].is_scalar()) {
+      wrong_type(value, key, describe_value(info));
+      return std::nullopt;
+    }
+    if (value.items.size() > 1) {
+      errors_.error(value.keys[1].where, key + ": " + quoted(value.keys[1].value) + " is one entry too many",
+                    {"what there is: one axis, in a fixed number of parts, merged by a kernel of its own"});
+      return std::nullopt;
+    }
+    const auto parts = integer(pair->items[1]);
+    if (!parts) {
+      errors_.error(pair->items[1].where, key + ": " + describe(pair->items[1]) + ", wanted is the number of parts",
+                    {"it is fixed when the kernel is compiled, " + std::to_string(info.least) + " to " +
+                     std::to_string(info.most)});
+      return std::nullopt;
+    }
+    return AxisParts{value.keys[0].value, pair->items[0].value, *parts};
   }
 
   /// {cover: 1/2}

@@ -57,7 +57,10 @@ std::string arguments(const Directive& directive) {
         return out;
       },
       [](const AxisNumbers& numbers) { return braces(numbers); },
-      [](const Fraction& part) { return std::to_string(part.part) + ", " + std::to_string(part.whole); });
+      [](const Fraction& part) { return std::to_string(part.part) + ", " + std::to_string(part.whole); },
+      [](const AxisParts& parts) {
+        return literal(parts.axis) + ", " + literal(parts.loop) + ", " + std::to_string(parts.parts);
+      });
 }
 
 std::string arguments(const Rescale& rescale) {

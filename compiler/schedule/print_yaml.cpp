@@ -47,6 +47,9 @@ std::string flow(const Directive& directive) {
       [](const AxisNumbers& numbers) { return flow(numbers); },
       [&](const Fraction& part) {
         return "{" + std::string(directive_info(directive.kind).words[0]) + ": " + to_string(part) + "}";
+      },
+      [](const AxisParts& parts) {
+        return "{" + word(parts.axis) + ": [" + word(parts.loop) + ", " + std::to_string(parts.parts) + "]}";
       });
 }
 

@@ -131,6 +131,17 @@ JsonEntries value_schema(const DirectiveInfo& info) {
               {"minProperties", "1"},
               {"propertyNames", reference_to("name")},
               {"additionalProperties", numbers_by_name(info)}};
+    case ValueForm::axis_parts: {
+      const std::string parts = json_object({{"type", json_string("array")},
+                                             {"minItems", "2"},
+                                             {"maxItems", "2"},
+                                             {"items", json_array({reference_to("loop"), numbers_by_name(info)})}});
+      return {{"type", json_string("object")},
+              {"minProperties", "1"},
+              {"maxProperties", "1"},
+              {"propertyNames", reference_to("name")},
+              {"additionalProperties", parts}};
+    }
     case ValueForm::role_numbers: {
       const std::string producer = json_object({{"enum", json_array({"1"})}});
       const std::string alternate = json_object({{"enum", json_array({"true"})}});
@@ -191,7 +202,7 @@ std::string schedule_json_schema() {
   const std::string name =
       json_object({{"type", json_string("string")}, {"pattern", json_string("^[A-Za-z_][A-Za-z0-9_]*$")}});
   const std::string loop =
-      json_object({{"type", json_string("string")}, {"pattern", json_string("^[A-Za-z_][A-Za-z0-9_]*(\\.[oi])?$")}});
+      json_object({{"type", json_string("string")}, {"pattern", json_string("^[A-Za-z_][A-Za-z0-9_]*(\\.[ois])?$")}});
   const std::string placement = json_object({{"type", json_string("object")},
                                              {"minProperties", "1"},
                                              {"additionalProperties", "false"},

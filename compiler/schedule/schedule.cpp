@@ -145,6 +145,11 @@ std::vector<LoopName> Placement::descending() const {
   return loops == nullptr ? std::vector<LoopName>{} : *loops;
 }
 
+std::optional<AxisParts> Placement::rfactor() const {
+  const auto* parts = value_of<AxisParts>(*this, DirectiveKind::rfactor);
+  return parts == nullptr ? std::nullopt : std::optional(*parts);
+}
+
 std::vector<LoopName> Placement::blocks() const {
   for (const DirectiveKind kind : {DirectiveKind::gpu_blocks, DirectiveKind::parallel})
     if (const auto* loops = value_of<std::vector<std::string>>(*this, kind)) return *loops;

@@ -33,7 +33,7 @@ enum class TileOrder : std::uint8_t { linear, longest_first };
 std::string_view name_of(TileOrder order);
 
 /// Loops are named after the axis: "i" is the axis itself (an untiled axis, or one grid step each), "i.o" the loop over
-/// its tiles.
+/// its tiles, "i.s" the loop over its parts.
 using LoopName = std::string;
 
 using AxisNumbers = std::vector<std::pair<std::string, std::int64_t>>;  // {i: 64, j: 64}, in the order written
@@ -45,13 +45,22 @@ struct Fraction {
 };
 std::string to_string(const Fraction& fraction);
 
+/// A reduced axis in so many parts, which a loop runs over: {j: [j.s, 16]}, as written.
+struct AxisParts {
+  std::string axis;
+  LoopName loop;
+  std::int64_t parts = 0;
+  friend bool operator==(const AxisParts&, const AxisParts&) = default;
+};
+
 using DirectiveValue = std::variant<bool, std::int64_t, std::string, std::vector<std::string>,
-                                    std::vector<std::int64_t>, AxisNumbers, Fraction>;
+                                    std::vector<std::int64_t>, AxisNumbers, Fraction, AxisParts>;
 
 enum class DirectiveKind : std::uint8_t {
   tile,           // of a root definition: {axis: size}; axes not named are whole
   reorder,        // of a root definition: its loops, outermost first
   descending,     // of a root definition: loops that run from the last tile to the first
+  rfactor,        // of a root definition: the reduced axis in parts, each reduced by blocks of its own
   gpu_blocks,     // of a root definition: loops spread over the blocks of the grid, fastest first
   cluster,        // of a root definition: neighbouring blocks that share what they copy
   parallel,       // the same for the CPU: loops spread over cores
@@ -92,6 +101,7 @@ struct Placement {
   /// As written, or the loops of blocks(), slowest first, then the other tiled loops in the order of tile().
   std::vector<LoopName> reorder() const;
   std::vector<LoopName> descending() const;
+  std::optional<AxisParts> rfactor() const;
   /// gpu_blocks or parallel, whichever is written.
   std::vector<LoopName> blocks() const;
   int cluster() const;  // default 1
@@ -181,6 +191,7 @@ class PlacementBuilder {
   PlacementBuilder& tile(AxisNumbers sizes);
   PlacementBuilder& reorder(std::vector<LoopName> loops);
   PlacementBuilder& descending(std::vector<LoopName> loops);
+  PlacementBuilder& rfactor(std::string axis, LoopName loop, std::int64_t parts);
   PlacementBuilder& gpu_blocks(std::vector<LoopName> loops);
   PlacementBuilder& cluster(int blocks);
   PlacementBuilder& parallel(std::vector<LoopName> loops);

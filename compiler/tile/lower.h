@@ -25,7 +25,8 @@ Program lower_cascade(const Algorithm& algorithm, const Cascade& cascade, const 
                       const LowerOptions& options);
 
 /// The streaming form: one loop over the axis's tiles, one advance; state in registers, or in global memory where its
-/// loop lies inside the loop that carries it (rewrite: online).
+/// loop lies inside the loop that carries it (rewrite: online). With the axis in parts (rfactor) the state of each goes
+/// to global memory, and a second kernel merges them.
 Program lower_recurrence(const Algorithm& algorithm, const Recurrence& recurrence, const Schedule& schedule,
                          const LowerOptions& options);
 

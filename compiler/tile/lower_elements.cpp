@@ -92,8 +92,11 @@ KernelBuilder::KernelBuilder(Lowering& lowering_, const Placement& placement, st
       kernel.thread_rows = threads->first;
       kernel.thread_columns = threads->second;
     }
-    kernel.producers = lowering.schedule.warpgroups_of("producer");
-    kernel.alternate = lowering.schedule.alternate;
+    // Roles take the place of threads that are written.
+    if (!placement.threads()) {
+      kernel.producers = lowering.schedule.warpgroups_of("producer");
+      kernel.alternate = lowering.schedule.alternate;
+    }
     kernel.persistent = placement.persistent();
     if (const Directive* cluster = placement.find(DirectiveKind::cluster))
       kernel.cluster = Cluster{kernel.tiles.front().var, placement.cluster(), cluster->where};
@@ -220,7 +223,10 @@ Map KernelBuilder::map(const TileName& dst, const Expr& value, const std::vector
     Coordinate c = coordinate(dim.axis);
     if (!is_bound && !reads) c.limit.reset();
     if (is_bound && !c.limit && !used.contains(dim.axis)) continue;
-    if (is_bound && c.limit) out.absent = absent;
+    if (is_bound && c.limit) {
+      out.absent = absent;
+      if (end_of_part) c.limit = end_of_part;
+    }
     out.at.push_back(std::move(c));
   }
   if (!predicates.empty()) out.absent = absent;

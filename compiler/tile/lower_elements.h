@@ -49,6 +49,9 @@ class KernelBuilder {
   Kernel kernel;
   /// What elements, weights, slots and stages are called in this kernel.
   std::map<std::string, Expr> values;
+  /// Where the elements of this kernel's part of the reduced axis end, if it is in parts. A tile behind the part's last
+  /// one is then absent as a whole, as one behind the end of the axis is.
+  std::optional<Expr> end_of_part;
 
   int extent_of(const std::string& axis);
   TileName declare(const std::string& base, const std::vector<std::string>& axes, Space space = Space::register_file);

@@ -106,6 +106,12 @@ std::optional<std::int64_t> Lowering::bound_of(const std::string& axis_name) con
   return evaluate_integer(extent, values);
 }
 
+std::string Lowering::add_axis(const std::string& base, const Expr& extent) {
+  const std::string name = names.fresh(base);
+  axis_extents_.emplace(name, extent);
+  return name;
+}
+
 std::string Lowering::add_scratch(const std::string& base, const std::vector<std::string>& axes) {
   Tensor tensor{names.fresh(base), ScalarType::f32, {}, Tensor::Role::scratch};
   for (const std::string& name : axes) tensor.dims.push_back(extent_of(name));
@@ -170,10 +176,12 @@ Nest make_nest(Lowering& lowering, const Placement& placement, FreshNames& names
       order.insert(order.begin(), *name);
     }
   }
+  if (!lowering.parts_axis.empty()) axes.push_back(lowering.parts_axis);
   for (const LoopName& name : order) {
     NestLoop loop;
     loop.name = name;
     loop.axis = name.ends_with(".o") ? name.substr(0, name.size() - 2) : name;
+    if (name.ends_with(".s")) loop.axis = lowering.parts_axis;
     if (!contains(axes, loop.axis)) throw InternalError(placement.name + " orders the unknown loop " + name);
     const bool is_tile = loop.axis == nest.row || loop.axis == nest.column;
     loop.var = is_tile ? names.fresh(loop.axis + "_o") : loop.axis;

@@ -12,6 +12,12 @@
 
 namespace astatide::tile {
 
+/// A tensor in global memory over whole axes.
+struct StoredTensor {
+  std::string tensor;
+  std::vector<std::string> axes;
+};
+
 /// The axes of a cascade or recurrence, and the program that its kernels join.
 class Lowering {
  public:
@@ -23,6 +29,7 @@ class Lowering {
   const LowerOptions& options;
   const std::string axis;               // the one that is reduced
   const std::vector<std::string> rows;  // outermost first
+  std::string parts_axis;               // that counts the parts of `axis`; empty: it is whole
   Program program;
   FreshNames names;
 
@@ -34,6 +41,8 @@ class Lowering {
   int known_extent(const std::string& axis_name);
   /// Largest value that the extent of an axis can have, if a bound, a known extent or an argument of the request says.
   std::optional<std::int64_t> bound_of(const std::string& axis_name) const;
+  /// An axis that the algorithm has not, under a fresh name.
+  std::string add_axis(const std::string& base, const Expr& extent);
   /// A tensor in global memory over whole axes, f32.
   std::string add_scratch(const std::string& base, const std::vector<std::string>& axes);
 
@@ -41,7 +50,8 @@ class Lowering {
   std::map<std::string, Expr> axis_extents_;
 };
 
-/// One loop of a kernel: over the tiles of an axis, or over the axis itself, a step of one each.
+/// One loop of a kernel: over the tiles of an axis, or over the axis itself, a step of one each. The loop over the
+/// parts of the reduced axis is one over the axis of parts.
 struct NestLoop {
   LoopName name;
   std::string axis, var;

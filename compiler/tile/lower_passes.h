@@ -31,11 +31,6 @@ struct PassStage {
   Location where;
 };
 
-struct StoredTensor {
-  std::string tensor;
-  std::vector<std::string> axes;
-};
-
 /// A cascade cut into what is computed pass by pass.
 struct Passes {
   std::vector<TiledElement> elements;

@@ -4,6 +4,7 @@
 #include "compiler/support/contains.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/tile/lower_elements.h"
+#include "compiler/tile/lower_merge.h"
 #include "compiler/tile/lower_rescale.h"
 
 namespace astatide::tile {
@@ -35,17 +36,22 @@ class RecurrenceLowering {
       if (is_reference(slot)) references_.push_back(&slot);
     check_rescale(lowering_.schedule, recurrence_, references_);
     lowering_.check_elements(recurrence_.elements);
+    if (const auto parts = placement.rfactor())
+      lowering_.parts_axis = lowering_.add_axis(recurrence_.axis + "_s", Expr(parts->parts));
     add_state_tensors(placement);
-    KernelBuilder builder(lowering_, placement, lowering_.algorithm.name);
+    KernelBuilder builder(lowering_, placement, lowering_.algorithm.name + (in_parts() ? "_parts" : ""));
     builder_ = &builder;
+    if (in_parts()) name_part();
     check_places(placement);
     for (const Slot& slot : recurrence_.slots) {
       std::vector<std::string> axes{builder.nest.row};
       axes.insert(axes.end(), slot.extra.begin(), slot.extra.end());
-      builder.values.insert_or_assign(slot.name, variable(builder.declare(tile_base(slot), axes)));
+      builder.values.insert_or_assign(slot.name, variable(builder.declare(tile_base_of(lowering_, slot), axes)));
     }
-    Block body = state_tensors_.empty() ? state_in_registers() : state_in_memory();
+    Block body = state_in_memory_ ? state_in_memory() : state_in_registers();
     lowering_.program.kernels.push_back(builder.finish(std::move(body)));
+    if (in_parts())
+      lowering_.program.kernels.push_back(lower_merge(lowering_, recurrence_, references_, placement, state_tensors_));
     return std::move(lowering_.program);
   }
 
@@ -58,8 +64,14 @@ class RecurrenceLowering {
     return nothing_;
   }
 
-  bool is_output(const std::string& name) const { return contains(lowering_.algorithm.outputs, name); }
-  std::string tile_base(const Slot& slot) const { return is_output(slot.name) ? slot.name + "_acc" : slot.name; }
+  bool in_parts() const { return !lowering_.parts_axis.empty(); }
+
+  void name_part() {
+    const std::string& part = lowering_.parts_axis;
+    part_begin_ = builder_->names.fresh(part + "_begin");
+    part_end_ = builder_->names.fresh(part + "_end");
+    builder_->end_of_part = variable(builder_->names.fresh(part + "_limit"));
+  }
 
   bool is_reference(const Slot& slot) const {
     return std::any_of(recurrence_.slots.begin(), recurrence_.slots.end(),
@@ -97,24 +109,26 @@ class RecurrenceLowering {
     }
   }
 
-  /// State lives in global memory where loops over rows lie inside the loop that carries it.
+  /// State lives in global memory where loops over rows lie inside the loop that carries it. That of parts is left
+  /// there.
   void add_state_tensors(const Placement& placement) {
     FreshNames scratch = lowering_.names;
     const Nest nest = make_nest(lowering_, placement, scratch);
-    bool inside = false, carried_over = false;
+    bool inside = false;
     for (const NestLoop& loop : nest.loops) {
       if (loop.axis == nest.column && loop.grid)
         throw UserError(placement.where,
                         loop.name + " runs over the axis that is reduced, and blocks can't share a reduction",
                         {"leave " + loop.name + " inside the block"});
-      carried_over = carried_over || (inside && !loop.grid);
+      state_in_memory_ = state_in_memory_ || (inside && !loop.grid);
       inside = inside || loop.axis == nest.column;
     }
-    if (!carried_over) return;
+    if (!state_in_memory_ && !in_parts()) return;
     for (const Slot& slot : recurrence_.slots) {
       std::vector<std::string> axes = recurrence_.rows;
+      if (in_parts()) axes.insert(axes.begin(), lowering_.parts_axis);
       axes.insert(axes.end(), slot.extra.begin(), slot.extra.end());
-      state_tensors_[slot.name] = {lowering_.add_scratch(slot.name + "_state", axes), axes};
+      state_tensors_[slot.name] = {lowering_.add_scratch(slot.name + (in_parts() ? "_parts" : "_state"), axes), axes};
     }
   }
 
@@ -178,17 +192,38 @@ class RecurrenceLowering {
     return loop;
   }
 
+  /// The loop over all tiles, or over those of a part: as many whole ones in each, those at the end may have fewer.
+  Block loop_over_tiles(Block body) {
+    Stmt stmt = reduced_loop(std::move(body));
+    if (!in_parts()) return {std::move(stmt)};
+    For& loop = std::get<For>(stmt.node);
+    const std::string& part = lowering_.parts_axis;
+    if (loop.kind == For::Kind::once)
+      throw UserError(builder_->nest.where, "rfactor would have no effect: one tile holds all of " + recurrence_.axis,
+                      {"leave rfactor out", "smaller tiles along " + recurrence_.axis});
+    const Expr each = ceil_div(loop.end, lowering_.extent_of(part));
+    Let first{part_begin_, min(variable(part) * each, loop.end)};
+    Let last{part_end_, min(variable(part_begin_) + each, loop.end)};
+    Let limit{builder_->end_of_part->as<Variable>()->name,
+              min(variable(part_end_) * Expr(builder_->nest.columns), lowering_.extent_of(recurrence_.axis))};
+    loop.begin = variable(part_begin_);
+    loop.end = variable(part_end_);
+    return {{std::move(first)}, {std::move(last)}, {std::move(limit)}, std::move(stmt)};
+  }
+
   Block state_in_registers() {
-    Block loop{reduced_loop(step())};
-    return builder_->inside_loops(joined({units(), std::move(loop), finalize()}), builder_->loops_outside());
+    Block loop = loop_over_tiles(step());
+    Block finish = in_parts() ? store() : finalize();
+    return builder_->inside_loops(joined({units(), std::move(loop), std::move(finish)}), builder_->loops_outside());
   }
 
   Block state_in_memory() {
     const auto inside = builder_->loops_inside();
     Block init = builder_->inside_loops(joined({units(), store()}), inside);
     Block body = builder_->inside_loops(joined({load(), step(), store()}), inside);
-    Block finish = builder_->inside_loops(joined({load(), finalize()}), inside);
-    Block loop{reduced_loop(std::move(body))};
+    Block loop = loop_over_tiles(std::move(body));
+    Block finish;
+    if (!in_parts()) finish = builder_->inside_loops(joined({load(), finalize()}), inside);
     return builder_->inside_loops(joined({std::move(init), std::move(loop), std::move(finish)}),
                                   builder_->loops_outside());
   }
@@ -276,7 +311,7 @@ class RecurrenceLowering {
       return;
     }
     // Lanes may each carry a share of the slot only if nothing needs the whole between the tiles.
-    if (state_tensors_.empty() && !slot.read_in_loop && is_scaling(slot.move, slot.name) &&
+    if (!state_in_memory_ && !slot.read_in_loop && is_scaling(slot.move, slot.name) &&
         !is_witness(lowering_.schedule, references_, slot)) {
       out.push_back({RowReduce{tile_of(slot), slot.op, term, true, std::nullopt}});
       return;
@@ -284,9 +319,8 @@ class RecurrenceLowering {
     const TileName part = builder_->declare(slot.name + "_tile", {builder_->nest.row});
     parts_[slot.name] = part;
     out.push_back({RowReduce{part, slot.op, term, false, std::nullopt}});
-    const Expr a = variable(tile_of(slot)), b = variable(part);
-    const Expr merged = slot.op == Reduction::sum ? a + b : slot.op == Reduction::max ? max(a, b) : min(a, b);
-    out.push_back({Map{tile_of(slot), std::nullopt, merged, {}, std::nullopt, {}}});
+    const Expr value = merged(slot.op, variable(tile_of(slot)), variable(part));
+    out.push_back({Map{tile_of(slot), std::nullopt, value, {}, std::nullopt, {}}});
   }
 
   const Recurrence& recurrence_;
@@ -295,7 +329,9 @@ class RecurrenceLowering {
   KernelBuilder* builder_ = nullptr;
   std::vector<const Slot*> references_;
   std::map<std::string, TileName> parts_;  // sums over one tile, by slot
-  std::map<std::string, std::pair<std::string, std::vector<std::string>>> state_tensors_;
+  std::map<std::string, StoredTensor> state_tensors_;
+  bool state_in_memory_ = false;       // between the tiles of the axis
+  std::string part_begin_, part_end_;  // tiles
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "compiler/support/diagnostic.h"
 
 #include "compiler/tile/ir.h"
+#include "compiler/tile/parameters.h"
 
 namespace astatide::tile {
 

@@ -1,6 +1,7 @@
 #include <string>
 
 #include "compiler/support/match.h"
+#include "compiler/tile/parameters.h"
 #include "compiler/tile/verify_rules.h"
 
 namespace astatide::tile {

@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "compiler/tile/parameters.h"
 #include "compiler/tile/verify_flow.h"
 #include "compiler/tile/verify_rules.h"
 

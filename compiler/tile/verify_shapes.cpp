@@ -5,6 +5,7 @@
 #include "compiler/support/contains.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/match.h"
+#include "compiler/tile/parameters.h"
 #include "compiler/tile/verify_rules.h"
 
 namespace astatide::tile {

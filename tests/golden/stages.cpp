@@ -56,6 +56,9 @@ TEST_CASE("a ring of two slots copies one tile ahead, with S in shared memory") 
 TEST_CASE("with the reduced axis outside the state goes through global memory") {
   require_goldens("causal_gqa_flash1", "causal_gqa");
 }
+TEST_CASE("the axis in parts leaves a state for each in global memory, and a second kernel merges them") {
+  require_goldens("causal_gqa_decode", "causal_gqa");
+}
 TEST_CASE("S and P at root make three kernels") { require_goldens("causal_gqa_standard", "causal_gqa"); }
 TEST_CASE("a row of S in shared memory makes one kernel of several passes") {
   require_goldens("causal_gqa_fused_row", "causal_gqa");

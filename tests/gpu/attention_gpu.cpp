@@ -157,7 +157,7 @@ TEST_CASE("L12: the target is that of the device that runs, whichever is current
 TEST_CASE("the program runs every schedule for GPUs in every type, and is checked") {
   ASTATIDE_NEED_GPU();
   const TemporaryFolder folder;
-  for (const char* schedule : {"simt/standard", "simt/fused_row", "simt/flash1", "simt/flash2"}) {
+  for (const char* schedule : {"simt/standard", "simt/fused_row", "simt/flash1", "simt/flash2", "simt/decode"}) {
     for (const char* dtype : {"f32", "f16", "bf16"}) {
       for (const auto& [algorithm, shape] : {std::pair{"attention", "B=2,Hq=4,Hkv=4,Sq=130,Sk=257,D=64,Dv=64"},
                                              std::pair{"causal_gqa", "B=2,Hq=4,Hkv=2,Sq=5,Sk=130,D=72,Dv=40"},

@@ -167,6 +167,34 @@ TEST_CASE("tensor cores: clusters of two and four blocks, that stay or not, in e
       }
 }
 
+TEST_CASE("tensor cores: keys in parts, copied by each warp or by a producer, in each mode") {
+  ASTATIDE_NEED_GPU();
+  std::vector<std::string> texts{shipped_schedule("sm80/decode")};
+  if (runs_here("sm90/flash3")) {
+    const std::string parts =
+        with(with(with(shipped_schedule("sm90/flash3"), ", persistent: longest_first", ""), "reorder: [b, h, i.o, j.o]",
+                  "rfactor: {j: [j.s, 7]}, reorder: [b, h, j.s, i.o, j.o]"),
+             "gpu_blocks: [i.o, h, b]", "gpu_blocks: [i.o, j.s, h, b]");
+    texts.push_back(parts);
+    texts.push_back(with(parts, "rfactor", "cluster: 2, rfactor"));
+  }
+  unsigned seed = 9000;
+  for (const std::string& text : texts)
+    for (const char* mode : {"rescale: plain", "rescale: lazy", "rescale: optimistic"}) {
+      const Schedule schedule = parse_schedule(with(text, "rescale: optimistic", mode), "parts.yaml");
+      INFO(print_schedule(schedule));
+      // No key, fewer tiles than parts and more, ragged ones; rows that see nothing.
+      for (const auto& [sq, sk] : {std::pair{1, 0}, {1, 1}, {1, 5000}, {16, 128}, {17, 1111}, {300, 2000}, {200, 40}})
+        for (const bool causal : {false, true}) {
+          INFO(sq << " x " << sk << (causal ? " causal" : ""));
+          const Case c =
+              make_case(causal, {{"B", 2}, {"Hq", 4}, {"Hkv", 2}, {"Sq", sq}, {"Sk", sk}, {"D", 128}, {"Dv", 128}},
+                        ScalarType::bf16, seed += 3);
+          require_within_contract(c, run_case(c, schedule, Device::cuda(0)));
+        }
+    }
+}
+
 TEST_CASE("tensor cores: 200 launches give the same bits") {
   ASTATIDE_NEED_GPU();
   for (const std::string& schedule : tensor_core_schedule_names()) {

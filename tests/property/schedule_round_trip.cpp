@@ -63,7 +63,7 @@ class RandomSchedule {
 
   std::vector<LoopName> loops() {
     std::vector<LoopName> out = names(1 + below(5));
-    for (LoopName& loop : out) loop += below(2) == 0 ? "" : below(4) == 0 ? ".i" : ".o";
+    for (LoopName& loop : out) loop += below(2) == 0 ? "" : below(4) == 0 ? ".i" : below(4) == 0 ? ".s" : ".o";
     return out;
   }
 
@@ -93,6 +93,11 @@ class RandomSchedule {
       case DirectiveKind::descending:
         out.descending(loops());
         break;
+      case DirectiveKind::rfactor: {
+        const std::string axis = names(1)[0];
+        out.rfactor(axis, axis + ".s", number);
+        break;
+      }
       case DirectiveKind::gpu_blocks:
         out.gpu_blocks(loops());
         break;
@@ -307,6 +312,12 @@ class CppReader {
       out.reorder(loops());
     } else if (call == "descending") {
       out.descending(loops());
+    } else if (call == "rfactor") {
+      const std::string axis = string();
+      expect(",");
+      const LoopName loop = string();
+      expect(",");
+      out.rfactor(axis, loop, integer());
     } else if (call == "gpu_blocks") {
       out.gpu_blocks(loops());
     } else if (call == "cluster") {

@@ -1,4 +1,5 @@
 #include "tests/support/cpu_runner.h"
+#include "compiler/tile/parameters.h"
 
 #ifdef ASTATIDE_WITH_CPU
 

@@ -110,8 +110,16 @@ class Draw {
       outer.push_back(order.front());
       at = std::max<std::size_t>(at, 1);
     }
-    const std::size_t blocks = std::uniform_int_distribution<std::size_t>(1, outer.size())(random_);
+    std::size_t blocks = std::uniform_int_distribution<std::size_t>(1, outer.size())(random_);
     order.insert(order.begin() + static_cast<std::ptrdiff_t>(at), column);
+    if (reduces && online_ && at >= blocks && chance(3)) {
+      const LoopName parts = cascade_.axis + ".s";
+      const auto place = static_cast<std::ptrdiff_t>(std::uniform_int_distribution<std::size_t>(0, blocks)(random_));
+      order.insert(order.begin() + place, parts);
+      out.rfactor(cascade_.axis, parts, std::uniform_int_distribution<int>(2, 9)(random_));
+      ++blocks;
+      ++at;
+    }
     out.reorder(order);
     if (at >= blocks && chance(3)) out.descending({column});
     loops_ = order;

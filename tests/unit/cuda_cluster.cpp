@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "compiler/cuda/emit.h"
+#include "compiler/tile/parameters.h"
 #include "tests/support/schedule_cases.h"
 
 namespace astatide::testing {

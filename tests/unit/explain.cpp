@@ -53,6 +53,26 @@ TEST_CASE("explain: products of attention are 4 B H Sq Sk D operations, and a ca
   CHECK(causal.kernels.at(0).statistics.product_flops == Approx(products * (1 - *causal.skipped)));
 }
 
+TEST_CASE("explain: parts of an axis, and what the kernel that merges them reads and writes") {
+  std::map<std::string, std::int64_t> sizes = kLong;
+  sizes["Sq"] = 1;
+  const Explanation e = explain_named("attention", "simt/decode", sizes, "sm_90a");
+  REQUIRE(e.parts);
+  CHECK(e.parts->axis == "j");
+  CHECK(e.parts->parts == 32);
+  CHECK(e.parts->tiles == 128);
+  CHECK(e.parts->tiles_each == 4);
+  REQUIRE(e.kernels.size() == 2);
+  const auto& merge = e.kernels[1].statistics.global;
+  // 32 heads, 32 parts, f32.
+  CHECK(merge.at("O_acc_parts").read == 32.0 * 32 * 128 * 4);
+  CHECK(merge.at("l_parts").read == 32.0 * 32 * 4);
+  CHECK(merge.at("m_parts").read == 2 * 32.0 * 32 * 4);
+  CHECK(merge.at("O").written == 32.0 * 128 * 4);
+  CHECK(e.statistics.scratch_bytes() == 32.0 * 32 * (128 + 2) * 4);
+  CHECK(!explain_named("attention", "simt/flash2", kLong, "sm_90a").parts);
+}
+
 TEST_CASE("explain: blocks per multiprocessor follow from what a block takes") {
   const Explanation e = explain_named("attention", "simt/flash2", kLong, "sm_90a");
   const KernelUse& kernel = e.kernels.at(0);

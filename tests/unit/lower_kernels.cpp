@@ -124,6 +124,41 @@ TEST_CASE("state lives in global memory only where loops over rows lie inside th
   CHECK(scratch("simt/flash2") == 0);
 }
 
+TEST_CASE(
+    "of an axis in parts one kernel stores states, and another merges references first, then what moves with them") {
+  const Stages stages = compiled(example_algorithm("causal_gqa"), shipped_schedule("simt/decode"));
+  const tile::Program& lowered = stages.after("lower");
+  CHECK(kernel_names(lowered) == std::vector<std::string>{"causal_gqa_parts", "causal_gqa_merge"});
+  for (const char* name : {"m_parts", "l_parts", "O_acc_parts"}) {
+    const tile::Tensor* states = lowered.find_tensor(name);
+    REQUIRE(states);
+    CHECK(states->type == ScalarType::f32);
+    CHECK(states->dims.front().is_constant(32));
+  }
+  const std::string parts = tile::print(lowered.kernels[0]), merge = tile::print(lowered.kernels[1]);
+  CHECK(parts.find("copy O[") == std::string::npos);
+  CHECK(parts.find("copy m_parts[j_s,b,h,i] at i = i_o*16 < Sq <- m via store") != std::string::npos);
+  CHECK(merge.find("tiles(i_o: Sq, h: Hq, b: B) threads 1 x 32") != std::string::npos);
+  CHECK(merge.find("  for j_s in 0 .. 32 serial\n"
+                   "    copy m_part <- m_parts[j_s,b,h,i] at i = i_o via load\n"
+                   "    map m = max(m, m_part)\n"
+                   "  for j_s in 0 .. 32 serial\n") != std::string::npos);
+  CHECK(merge.find("map l = l + l_part * exp(m_part - safe(m))") != std::string::npos);
+  CHECK(merge.find("copy O[b,h,i,e]") != std::string::npos);
+}
+
+TEST_CASE("a part with loops over rows inside its tiles keeps its running state where it leaves it") {
+  const Stages stages =
+      compiled(example_algorithm("attention"),
+               with(with(shipped_schedule("simt/flash1"), "gpu_blocks: [h, b]", "gpu_blocks: [j.s, h, b]"),
+                    "reorder: [b, h, j.o, i.o]", "rfactor: {j: [j.s, 4]}, reorder: [b, h, j.s, j.o, i.o]"));
+  int scratch = 0;
+  for (const tile::Tensor& tensor : stages.after("lower").tensors)
+    scratch += tensor.role == tile::Tensor::Role::scratch;
+  CHECK(scratch == 3);
+  CHECK(tile::print(stages.after("lower").kernels[0]).find("copy m <- m_parts[j_s,b,h,i]") != std::string::npos);
+}
+
 TEST_CASE("on a 16 x 16 problem tiles of 4 x 16 rescale nothing and tiles of 4 x 4 do") {
   const Algorithm algorithm = example_algorithm("attention");
   const std::map<std::string, std::int64_t> sizes = {{"B", 1},   {"Hq", 1}, {"Hkv", 1}, {"Sq", 16},

@@ -77,11 +77,14 @@ bool conforms(const nlohmann::json& value, const nlohmann::json& schema, const n
   if (value.is_array()) {
     if (schema.contains("minItems") && value.size() < schema["minItems"]) return false;
     if (schema.contains("maxItems") && value.size() > schema["maxItems"]) return false;
-    for (const auto& item : value)
-      if (schema.contains("items") && !conforms(item, schema["items"], root)) return false;
+    for (std::size_t n = 0; schema.contains("items") && n < value.size(); ++n) {
+      const auto& items = schema["items"];
+      if (!conforms(value[n], items.is_array() ? items[n] : items, root)) return false;
+    }
   }
   if (value.is_object()) {
     if (schema.contains("minProperties") && value.size() < schema["minProperties"]) return false;
+    if (schema.contains("maxProperties") && value.size() > schema["maxProperties"]) return false;
     for (const auto& [key, item] : value.items()) {
       const bool known = schema.contains("properties") && schema["properties"].contains(key);
       if (known && !conforms(item, schema["properties"][key], root)) return false;
@@ -111,6 +114,8 @@ nlohmann::json to_json(const Schedule& schedule) {
         value = numbers(*entries);
       } else if (const auto* part = std::get_if<Fraction>(&directive.value)) {
         value[std::string(directive_info(directive.kind).words[0])] = to_string(*part);
+      } else if (const auto* parts = std::get_if<AxisParts>(&directive.value)) {
+        value[parts->axis] = {parts->loop, parts->parts};
       } else {
         std::visit(
             [&](const auto& plain) {
@@ -135,14 +140,28 @@ TEST_CASE("every shipped schedule conforms to the schema, and faults do not") {
                            "warps: {producer: 1, consumer: 2, alternate: true}\n"
                            "P: {compute_at: j.o, exp2: {polynomial: 1/4}}\n"})
     CHECK(conforms(to_json(parse_schedule(text, "s.yaml")), schema, schema));
-  for (const std::string text :
-       {R"({"target": "sm_81"})", R"({"rewrite": "fast"})", R"({"rewrite": {"online": {"rescale": "fast"}}})",
-        R"({"rewrite": {"online": {"rescale": "lazy", "grow": 97}}})", R"({"bound": {"Sk": 0}})", R"({"O": {}})",
-        R"({"O": {"tilek": {"i": 64}}})", R"({"O": {"tile": {"i": "64"}}})", R"({"O": {"threads": [16]}})",
-        R"({"K": {"ring_buffer": 9}})", R"({"K": {"vectorize": 3}})", R"({"K": {"store_in": "texture"}})",
-        R"({"S": {"overlap": {"cover": 2}}})", R"({"S": {"overlap": {"cover": "half"}}})", R"({"S": {"overlap": {}}})",
-        R"({"P": {"exp2": {"cover": "1/2"}}})", R"({"warps": {"producer": 1, "consumer": 2, "alternate": false}})",
-        R"({"P": {"compute_root": false}})", R"({"P": 3})"}) {
+  for (const std::string text : {R"({"target": "sm_81"})",
+                                 R"({"rewrite": "fast"})",
+                                 R"({"rewrite": {"online": {"rescale": "fast"}}})",
+                                 R"({"rewrite": {"online": {"rescale": "lazy", "grow": 97}}})",
+                                 R"({"bound": {"Sk": 0}})",
+                                 R"({"O": {}})",
+                                 R"({"O": {"tilek": {"i": 64}}})",
+                                 R"({"O": {"tile": {"i": "64"}}})",
+                                 R"({"O": {"threads": [16]}})",
+                                 R"({"K": {"ring_buffer": 9}})",
+                                 R"({"K": {"vectorize": 3}})",
+                                 R"({"K": {"store_in": "texture"}})",
+                                 R"({"S": {"overlap": {"cover": 2}}})",
+                                 R"({"S": {"overlap": {"cover": "half"}}})",
+                                 R"({"S": {"overlap": {}}})",
+                                 R"({"P": {"exp2": {"cover": "1/2"}}})",
+                                 R"({"warps": {"producer": 1, "consumer": 2, "alternate": false}})",
+                                 R"({"P": {"compute_root": false}})",
+                                 R"({"P": 3})",
+                                 R"({"O": {"rfactor": {"j": ["j.s", 1]}}})",
+                                 R"({"O": {"rfactor": {"j": [8, "j.s"]}}})",
+                                 R"({"O": {"rfactor": {"j": ["j.s", 8], "i": ["i.s", 8]}}})"}) {
     INFO(text);
     CHECK_FALSE(conforms(nlohmann::json::parse(text), schema, schema));
   }

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
+#include "compiler/tile/parameters.h"
 #include "tests/support/tile_streaming.h"
 
 namespace astatide::tile {

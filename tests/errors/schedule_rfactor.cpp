@@ -1,0 +1,118 @@
+#include <catch2/catch.hpp>
+
+#include "tests/support/schedule_cases.h"
+#include "tests/support/schedule_texts.h"
+
+// Parts of the axis that is reduced: what can't be split, or would gain nothing, is refused with what would do.
+
+namespace astatide {
+namespace {
+
+using Catch::Matchers::Contains;
+using testing::Request;
+using testing::with;
+
+const std::string kDecode = R"(target: sm_80
+O: {tile: {i: 16, j: 64}, rfactor: {j: [j.s, 8]}, reorder: [b, h, i.o, j.s, j.o], gpu_blocks: [j.s, i.o, h, b], threads: [16, 16]}
+S: {compute_at: j.o, store_in: register}
+P: {compute_at: j.o, store_in: shared}
+Q: {stage_at: j.s, store_in: shared}
+K: {stage_at: j.o, store_in: shared}
+V: {stage_at: j.o, store_in: shared}
+)";
+const std::string kEightParts = "rfactor: {j: [j.s, 8]}";
+
+std::string split_with(const std::string& from, const std::string& to) {
+  return Request{.schedule = with(kDecode, from, to)}.message();
+}
+
+std::string parse_of(const std::string& value) {
+  try {
+    parse_schedule(with(kDecode, kEightParts, "rfactor: " + value), "s.yaml");
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("an axis is split into 2 to 1024 parts") {
+  CHECK(Request{.schedule = kDecode}.message() == "");
+  for (const char* number : {"0", "1", "1025"})
+    CHECK_THAT(parse_of("{j: [j.s, " + std::string(number) + "]}"),
+               Contains("rfactor of O: the number of parts is " + std::string(number) + ", allowed are 2 to 1024"));
+}
+
+TEST_CASE("parts are a fixed number of one axis, merged by a kernel of their own") {
+  CHECK(parse_of("{j: [j.s, auto]}") ==
+        "s.yaml:2:46: error: rfactor: 'auto', wanted is the number of parts\n"
+        "    O: {tile: {i: 16, j: 64}, rfactor: {j: [j.s, auto]}, reorder: [b, h, i.o, j.s, j.o], gpu_blocks: [j.s, "
+        "i.o, h, b], threads: [16, 16]}\n"
+        "                                                 ^\n"
+        "note: it is fixed when the kernel is compiled, 2 to 1024");
+  CHECK_THAT(parse_of("{j: [j.s, 8], merge: last_block}"),
+             Contains("rfactor: merge is one entry too many") &&
+                 Contains("note: what there is: one axis, in a fixed number of parts, merged by a kernel of its own"));
+  CHECK_THAT(parse_of("{j: [j.s, 8], split_size: 512}"), Contains("rfactor: split_size is one entry too many"));
+  for (const char* value : {"8", "[j.s, 8]", "{j: 8}", "{j: [j.s]}", "{j: [j.s, 8, 9]}", "{}"})
+    CHECK_THAT(parse_of(value),
+               Contains("wanted is an axis with a loop and a number of parts, such as {j: [j.s, 16]}"));
+  CHECK_THAT(parse_of("{j: [j.p, 8]}"), Contains("j.p is not the loop over the parts of j") && Contains("that is j.s"));
+}
+
+TEST_CASE("what is split is the axis that the recurrence reduces") {
+  CHECK_THAT(split_with(kEightParts, "rfactor: {i: [i.s, 8]}"),
+             Contains("rfactor of O: i is not the axis that O reduces, that is j") &&
+                 Contains("note: rfactor: {j: [j.s, 8]}"));
+  CHECK_THAT(split_with("target: sm_80", "target: sm_80\nrewrite: none"),
+             Contains("rfactor of O: rewrite: none passes over all of j once for each reduction") &&
+                 Contains("note: rewrite: online"));
+  CHECK_THAT(split_with("V: {stage_at: j.o", "V: {rfactor: {j: [j.s, 8]}, stage_at: j.o"),
+             Contains("rfactor belongs to a root definition, and V is an input"));
+}
+
+TEST_CASE("parts are spread over blocks") {
+  // As the fastest or the slowest of them.
+  CHECK(split_with("gpu_blocks: [j.s, i.o, h, b]", "gpu_blocks: [i.o, h, b, j.s]") == "");
+  CHECK_THAT(split_with("gpu_blocks: [j.s, i.o, h, b]", "gpu_blocks: [i.o, h, b]"),
+             Contains("rfactor of O: j.s is not spread over blocks, and one block gains nothing by parts") &&
+                 Contains("note: gpu_blocks: [j.s, i.o, h, b]"));
+  CHECK_THAT(split_with("reorder: [b, h, i.o, j.s, j.o]", "reorder: [b, h, i.o, j.o]"),
+             Contains("reorder of O lacks j.s"));
+  CHECK_THAT(split_with(kEightParts + ", ", ""), Contains("j.s runs over parts of j, and no rfactor splits it"));
+  CHECK_THAT(split_with("Q: {stage_at: j.s", "Q: {stage_at: i.o"),
+             Contains("stage_at of Q: Q is staged at i.o, an outer loop over blocks"));
+}
+
+TEST_CASE("one tile has no parts") {
+  CHECK_THAT(split_with("target: sm_80", "target: sm_80\nbound: {Sk: 64}"),
+             Contains("rfactor of O: j is bounded by 64, which one tile of 64 holds, so it would have no effect") &&
+                 Contains("note: smaller tiles along j"));
+  CHECK(split_with("target: sm_80", "target: sm_80\nbound: {Sk: 65}") == "");
+}
+
+TEST_CASE("blocks that stay, and outputs that tma stores, have no parts") {
+  const auto sm90 = [](const std::string& more) {
+    return Request{.schedule =
+                       "target: sm_90a\nwarps: {producer: 1, consumer: 2}\n"
+                       "O: {tile: {i: 128, j: 128}, rfactor: {j: [j.s, 8]}, reorder: [b, h, i.o, j.s, j.o], "
+                       "gpu_blocks: [j.s, i.o, h, b]" +
+                       more +
+                       "}\nS: {compute_at: j.o, store_in: register, mma: wgmma}\n"
+                       "P: {compute_at: j.o, store_in: register}\n"
+                       "Q: {stage_at: j.s, store_in: shared, copy: tma}\n"
+                       "K: {stage_at: j.o, store_in: shared, copy: tma, ring_buffer: 2}\n"
+                       "V: {stage_at: j.o, store_in: shared, copy: tma, ring_buffer: 2}\n",
+                   .type = ScalarType::bf16}
+        .message();
+  };
+  CHECK(sm90("") == "");
+  CHECK_THAT(sm90(", persistent: linear"), Contains("rfactor of O: persistent deals out more tiles than blocks fit") &&
+                                               Contains("note: leave persistent out"));
+  CHECK_THAT(sm90(", copy: tma"),
+             Contains("rfactor of O: tma stores tiles of rows, and the kernel that merges parts writes O row by row") &&
+                 Contains("note: copy: vector"));
+}
+
+}  // namespace astatide
