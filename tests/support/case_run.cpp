@@ -30,6 +30,7 @@ bool is_over_budget(const UserError& error) {
         problem.message.find("reads f16 or bf16") == std::string::npos &&
         problem.message.find("tma reads") == std::string::npos &&
         problem.message.find("tma copies") == std::string::npos &&
+        problem.message.find("tma stores") == std::string::npos &&
         problem.message.find("tma writes") == std::string::npos)
       return false;
   return true;
