@@ -214,7 +214,8 @@ TEST_CASE("S07: every key of a schedule that is turned on or off changes what is
   changed("threads: [8, 8]", "threads: [16, 16]");
   changed("threads: [8, 8]", "threads: [8, 8], descending: [j.o]");
   changed("gpu_blocks: [i.o, h, b]", "gpu_blocks: [h, i.o, b]");
-  changed("gpu_blocks: [i.o, h, b]", "gpu_blocks: [i.o, h, b, j.s], rfactor: {j: [j.s, 4]}");
+  changed("reorder: [b, h, i.o, j.o], gpu_blocks: [i.o, h, b]",
+          "reorder: [j.s, b, h, i.o, j.o], gpu_blocks: [i.o, h, b, j.s], rfactor: {j: [j.s, 4]}");
   changed("K: {stage_at: j.o, store_in: shared", "K: {stage_at: j.o, store_in: shared, ring_buffer: 2");
   changed("K: {stage_at: j.o, store_in: shared", "K: {stage_at: j.o, store_in: shared, vectorize: 2");
   changed("P: {compute_at: j.o, store_in: shared", "P: {compute_at: j.o, store_in: shared, align_storage: {j: 33}");
