@@ -157,13 +157,7 @@ class CudaCode : public DeviceCode {
   runtime::DevicePointer zero_in(const runtime::Context& context) const {
     const std::lock_guard lock(mutex_);
     std::optional<runtime::DeviceBuffer>& buffer = zeros_[context.id()];
-    if (!buffer) {
-      const runtime::OutsideCapture outside;
-      const runtime::Stream stream = runtime::Stream::create(context);
-      buffer.emplace(context, kScratchAlignment);
-      buffer->fill(std::byte{0}, stream);
-      stream.synchronize();
-    }
+    if (!buffer) buffer = runtime::DeviceBuffer::of_zeros(context, kScratchAlignment);
     return buffer->pointer();
   }
 

@@ -22,6 +22,15 @@ DeviceBuffer::DeviceBuffer(const Context& context, std::size_t bytes) : context_
   cuda.check(result, "allocate ", bytes, " bytes of device memory");
 }
 
+DeviceBuffer DeviceBuffer::of_zeros(const Context& context, std::size_t bytes) {
+  const OutsideCapture outside;
+  DeviceBuffer buffer(context, bytes);
+  const Stream stream = Stream::create(context);
+  buffer.fill(std::byte{0}, stream);
+  stream.synchronize();
+  return buffer;
+}
+
 DeviceBuffer::~DeviceBuffer() { release(); }
 
 DeviceBuffer::DeviceBuffer(DeviceBuffer&& other) noexcept

@@ -23,6 +23,9 @@ class DeviceBuffer {
   std::size_t size() const { return bytes_; }
   const Context& context() const { return context_; }
 
+  /// All bytes 0 when this returns; has no part in a graph that is being captured.
+  static DeviceBuffer of_zeros(const Context& context, std::size_t bytes);
+
   /// `source` may be changed when this returns.
   void copy_from_host(std::span<const std::byte> source, const Stream& stream, std::size_t offset = 0);
   /// Returns when the bytes have arrived.

@@ -19,12 +19,7 @@ DevicePointer LaunchWords::take(const Stream& stream) {
 
 DevicePointer LaunchWords::next() {
   if (left_ == 0) {
-    const OutsideCapture outside;
-    DeviceBuffer buffer(context_, kBytesEach * kLaunchesEach);
-    const Stream stream = Stream::create(context_);
-    buffer.fill(std::byte{0}, stream);
-    stream.synchronize();
-    buffers_.push_back(std::move(buffer));
+    buffers_.push_back(DeviceBuffer::of_zeros(context_, kBytesEach * kLaunchesEach));
     left_ = kLaunchesEach;
   }
   return buffers_.back().pointer() + kBytesEach * --left_;

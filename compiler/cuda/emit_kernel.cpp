@@ -43,11 +43,15 @@ KernelEmitter::KernelEmitter(const tile::Program& program, const tile::Kernel& k
       taken_.insert(vote->flag);
       flags_.insert(vote->flag);
     }
+    if (moved && tile::view_stored_by_tma(stmt)) stored_by_tma_.insert(std::get<tile::TileName>(moved->src));
     if (const auto* map = std::get_if<tile::Map>(&stmt.node)) take(map->at);
     if (const auto* copy = std::get_if<tile::Copy>(&stmt.node))
       for (const tile::CopyOperand* operand : {&copy->dst, &copy->src})
         if (const auto* view = std::get_if<tile::View>(operand)) take(view->at);
   });
+  const std::set<tile::TileName> loaded = tile::tiles_loaded_by_tma(kernel.body);
+  for (const Mem& mem : kernel.mems)
+    if (loaded.contains(mem.name)) rings_between_roles_.push_back(&mem);
   keeps_uniform_ = keeps_uniform_ && !has_roles();
   thread_ = claim("thread");
   row_ = claim("thread_row");

@@ -23,17 +23,9 @@ std::string KernelEmitter::barrier(const Mem& ring, bool full, const std::string
   return barrier_text(barriers_before(&ring) + (full ? 0 : ring.ring), slot);
 }
 
-std::vector<const Mem*> KernelEmitter::rings_between_roles() const {
-  const std::set<tile::TileName> loaded = tile::tiles_loaded_by_tma(kernel_.body);
-  std::vector<const Mem*> rings;
-  for (const Mem& mem : kernel_.mems)
-    if (loaded.contains(mem.name)) rings.push_back(&mem);
-  return rings;
-}
-
 int KernelEmitter::barriers_before(const Mem* ring) const {
   int count = 0;
-  for (const Mem* mem : rings_between_roles()) {
+  for (const Mem* mem : rings_between_roles_) {
     if (mem == ring) break;
     count += 2 * mem->ring;
   }
@@ -55,7 +47,7 @@ void KernelEmitter::emit_barriers(SourceText& out) const {
     out.close();
   };
   out.open(fmt::format("if ({} == 0)", thread_));
-  for (const Mem* ring : rings_between_roles())
+  for (const Mem* ring : rings_between_roles_)
     init(ring->ring, barrier(*ring, true, slot), barrier(*ring, false, slot), ring->name,
          filled_by_cluster_.contains(ring->name) ? blocks * warps : warps);
   if (kernel_.persistent)
@@ -193,7 +185,7 @@ void KernelEmitter::emit(const tile::Role& role) {
   out_.open(producer ? fmt::format("if ({} >= {})", thread_, kernel_.threads()) : "else");
   if (role.registers > 0) out_.line(fmt::format("{}_registers<{}>();", producer ? "give" : "take", role.registers));
   if (producer) out_.open(fmt::format("if ({} == {})", thread_, kernel_.threads()));
-  for (const Mem* ring : rings_between_roles())
+  for (const Mem* ring : rings_between_roles_)
     out_.line(fmt::format("int {} = 0, {} = {};  // slot, phase", claimed(ring->name + (producer ? "_write" : "_read")),
                           claimed(ring->name + (producer ? "_write_phase" : "_read_phase")), producer ? 1 : 0));
   if (!producer) {
@@ -213,10 +205,8 @@ void KernelEmitter::emit(const tile::Role& role) {
   } else {
     emit_taken_tiles(role.body, producer);
   }
-  const bool stores =
-      std::any_of(kernel_.mems.begin(), kernel_.mems.end(), [this](const Mem& mem) { return is_stored_by_tma(mem); });
   // A block's shared memory has to last until TMA has read it.
-  if (!producer && stores) emit_by_storing_thread("tma_wait_until_read()");
+  if (!producer && !stored_by_tma_.empty()) emit_by_storing_thread("tma_wait_until_read()");
   if (turns) emit_turn(0, "take", "the last pass is waited for, too");
   if (producer) out_.close();
   if (producer && kernel_.cluster && kernel_.persistent) {
@@ -229,7 +219,7 @@ void KernelEmitter::emit(const tile::Role& role) {
 
 void KernelEmitter::emit(const tile::Reserve& reserve) {
   const Mem& ring = mem(reserve.tile);
-  if (is_stored_by_tma(ring)) return emit_reserve_stored();
+  if (stored_by_tma_.contains(ring.name)) return emit_reserve_stored();
   if (reserve.ahead) emit_tma_prefetch(*reserve.ahead, ring);
   out_.line(fmt::format("barrier_wait({}, {});", barrier(ring, false, claimed(ring.name + "_write")),
                         claimed(ring.name + "_write_phase")));
@@ -237,14 +227,14 @@ void KernelEmitter::emit(const tile::Reserve& reserve) {
 
 void KernelEmitter::emit_role_acquire(const tile::Acquire& acquire) {
   const Mem& ring = mem(acquire.tile);
-  if (is_stored_by_tma(ring)) return emit_acquire_stored();
+  if (stored_by_tma_.contains(ring.name)) return emit_acquire_stored();
   out_.line(fmt::format("barrier_wait({}, {});", barrier(ring, true, claimed(ring.name + "_read")),
                         claimed(ring.name + "_read_phase")));
   for (const tile::Coordinate& rows : acquire.at) emit_rows_beyond(rows, ring);
 }
 
 void KernelEmitter::emit_role_release(const Mem& ring) {
-  if (is_stored_by_tma(ring)) return;  // the reserve in front of its next copy waits for that
+  if (stored_by_tma_.contains(ring.name)) return;  // the reserve in front of its next copy waits for that
   const std::string free = barrier(ring, false, claimed(ring.name + "_read"));
   if (filled_by_cluster_.contains(ring.name))
     out_.line(

@@ -91,15 +91,6 @@ void KernelEmitter::emit_rows_beyond(const tile::Coordinate& rows, const Mem& ti
   out_.close();
 }
 
-bool KernelEmitter::is_stored_by_tma(const Mem& tile) const {
-  bool stored = false;
-  tile::walk(kernel_.body, [&](const tile::Stmt& stmt) {
-    if (!tile::view_stored_by_tma(stmt)) return;
-    stored = stored || std::get<tile::TileName>(std::get<tile::Copy>(stmt.node).src) == tile.name;
-  });
-  return stored;
-}
-
 void KernelEmitter::emit_by_storing_thread(const std::string& statement) {
   out_.line(fmt::format("if ({} % 128 == 0) {};", thread_, statement));
 }

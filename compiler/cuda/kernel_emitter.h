@@ -160,8 +160,6 @@ class KernelEmitter {
   /// The same of the slots that pass on the next tile of a persistent kernel.
   std::string tile_barrier(bool full, const std::string& slot) const;
   std::string barrier_text(int first, const std::string& slot) const;
-  /// Tiles in whose slots the producer passes on what it has copied. Others in shared memory are the consumers' own.
-  std::vector<const tile::Mem*> rings_between_roles() const;
   /// Barriers of the rings in front of that one; of all: null.
   int barriers_before(const tile::Mem* ring) const;
   void emit_role_acquire(const tile::Acquire& acquire);
@@ -190,8 +188,6 @@ class KernelEmitter {
   void emit_tma_store(const tile::View& view, const tile::Mem& src);
   /// Rows beyond a limit that TMA knows nothing of become 0.
   void emit_rows_beyond(const tile::Coordinate& rows, const tile::Mem& tile);
-  /// Whether TMA stores from this tile.
-  bool is_stored_by_tma(const tile::Mem& tile) const;
   /// A statement of one thread of each consumer, the same one each time: it knows of its own copies alone.
   void emit_by_storing_thread(const std::string& statement);
   void emit_reserve_stored();
@@ -272,6 +268,9 @@ class KernelEmitter {
   std::map<std::string, std::string> bases_;         // declarations to names of addresses, in front of the body, too
   std::map<std::string, std::string> functions_;
   std::set<tile::TileName> filled_by_cluster_;  // whose slots all blocks copy into
+  std::set<tile::TileName> stored_by_tma_;      // from which TMA stores
+  /// Tiles in whose slots the producer passes on what it has copied. Others in shared memory are the consumers' own.
+  std::vector<const tile::Mem*> rings_between_roles_;
   bool has_wgmma_ = false;
   std::optional<Expr> sum_starts_;  // where the next wgmma leaves out what its sum held
   /// Of one role whose warps copy or multiply with instructions of sm_80: what is the same for a block lies in uniform
