@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "api/shapes.h"
-#include "compiler/algorithm/evaluate.h"
 #include "compiler/support/half.h"
 
 namespace astatide {
@@ -154,10 +153,9 @@ double estimate_check_seconds(const Algorithm& algorithm, const std::map<std::st
   return work_of(algorithm, extents) / (3.5e9 * std::max(1U, std::thread::hardware_concurrency()));
 }
 
-std::vector<OutputCheck> check_outputs(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
-                                       const std::map<std::string, double>& scalars,
-                                       const std::map<std::string, runtime::HostTensor>& inputs,
-                                       const std::map<std::string, runtime::HostTensor>& outputs, bool tf32) {
+OutputOracle::OutputOracle(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
+                           const std::map<std::string, double>& scalars,
+                           const std::map<std::string, runtime::HostTensor>& inputs, bool tf32) {
   Arguments arguments;
   arguments.extents = extents;
   arguments.scalars = scalars;
@@ -168,14 +166,25 @@ std::vector<OutputCheck> check_outputs(const Algorithm& algorithm, const std::ma
   }
   // The kernel is given its scalars in f32, so the oracle is too.
   for (auto& [name, value] : arguments.scalars) value = static_cast<float>(value);
-  const auto oracle = evaluate(algorithm, arguments);
-  const auto plain = evaluate(algorithm, tf32 ? with_tf32_factors(algorithm, arguments, inputs) : arguments,
-                              Precision::f32, rounded_operands(algorithm, inputs, tf32));
-  const double absolute = std::max(absolute_limit(narrowest), tf32 ? kElevenBits : 0);
+  exact_ = evaluate(algorithm, arguments);
+  plain_ = evaluate(algorithm, tf32 ? with_tf32_factors(algorithm, arguments, inputs) : arguments, Precision::f32,
+                    rounded_operands(algorithm, inputs, tf32));
+  absolute_limit_ = std::max(absolute_limit(narrowest), tf32 ? kElevenBits : 0);
+  input_scale_ = largest_input(arguments);
+}
+
+std::vector<OutputCheck> OutputOracle::check(const std::map<std::string, runtime::HostTensor>& outputs) const {
   std::vector<OutputCheck> checks;
   for (const auto& [name, output] : outputs)
-    checks.push_back(compare(name, output, oracle.at(name), plain.at(name), absolute, largest_input(arguments)));
+    checks.push_back(compare(name, output, exact_.at(name), plain_.at(name), absolute_limit_, input_scale_));
   return checks;
+}
+
+std::vector<OutputCheck> check_outputs(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
+                                       const std::map<std::string, double>& scalars,
+                                       const std::map<std::string, runtime::HostTensor>& inputs,
+                                       const std::map<std::string, runtime::HostTensor>& outputs, bool tf32) {
+  return OutputOracle(algorithm, extents, scalars, inputs, tf32).check(outputs);
 }
 
 }  // namespace astatide

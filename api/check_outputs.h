@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "api/astatide.h"
+#include "compiler/algorithm/evaluate.h"
 #include "runtime/host_tensor.h"
 
 namespace astatide {
@@ -29,9 +30,24 @@ double estimate_check_seconds(const Algorithm& algorithm, const std::map<std::st
 /// Whether products of f32 inputs are rounded to tf32: on a GPU, where the schedule says so.
 bool computes_in_tf32(const Schedule& schedule, const Device& device);
 
-/// Compares each output with the oracle. With `tf32` factors of f32 may have been rounded to tf32: the limit is that of
-/// f16, and the plain evaluation rounds them, too. Throws MachineError where the oracle's tensors don't fit this
-/// machine's memory.
+/// What the outputs of one launch should be: evaluated once, compared with any number of launches. With `tf32` factors
+/// of f32 may have been rounded to tf32: the limit is that of f16, and the plain evaluation rounds them, too.
+class OutputOracle {
+ public:
+  /// Throws MachineError where the oracle's tensors don't fit this machine's memory.
+  OutputOracle(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
+               const std::map<std::string, double>& scalars, const std::map<std::string, runtime::HostTensor>& inputs,
+               bool tf32 = false);
+
+  std::vector<OutputCheck> check(const std::map<std::string, runtime::HostTensor>& outputs) const;
+
+ private:
+  std::map<std::string, DoubleTensor> exact_, plain_;
+  double absolute_limit_ = 0;
+  double input_scale_ = 0;
+};
+
+/// Compares each output of one launch with the oracle.
 std::vector<OutputCheck> check_outputs(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
                                        const std::map<std::string, double>& scalars,
                                        const std::map<std::string, runtime::HostTensor>& inputs,
