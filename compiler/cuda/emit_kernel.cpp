@@ -63,7 +63,7 @@ KernelEmitter::KernelEmitter(const tile::Program& program, const tile::Kernel& k
   for (const Mem& mem : kernel.mems)
     if (mem.ring > 1 || has_roles())
       for (const char* state : {"_read", "_write", "_read_phase", "_write_phase"}) claim(mem.name + state);
-  if (has_wgmma_) claim("warpgroup");
+  if (has_wgmma_) integers_.insert(claim("warpgroup"));
   if (has_roles()) claim("barriers");
   if (kernel_.persistent)
     for (const char* name : {"tile_counter", "tiles", "tile", "next_tiles", "tile_slot", "tile_phase"}) claim(name);

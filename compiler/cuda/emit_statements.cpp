@@ -56,7 +56,7 @@ void KernelEmitter::emit_statement(const tile::Stmt& stmt) {
       [&](const tile::Vote& s) { emit(s); }, [&](const tile::Mma& s) { emit(s); },
       [&](const tile::Copy& s) { emit(s); }, [&](const tile::Await& s) { emit(s); },
       [](const tile::Advance&) { refuse("advance"); }, [&](const tile::Reserve& s) { emit(s); },
-      [&](const tile::Acquire& s) { emit(s); }, [&](const tile::Release& s) { emit_ring_step(s.tile, false); },
+      [&](const tile::Acquire& s) { emit(s); }, [&](const tile::Release& s) { emit(s); },
       [&](const tile::Sync&) { emit_sync(); }, [&](const tile::Turn& s) { emit(s); });
 }
 
@@ -94,8 +94,16 @@ void KernelEmitter::emit_branch(const std::string& head, const tile::If& branch)
   commit_copies(branch.body);
 }
 
+void KernelEmitter::emit(const tile::Release& release) {
+  // No instruction has brought the lanes together since they waited for the slot.
+  if (release.unread) out_.line("__syncwarp();");
+  emit_ring_step(release.tile, false);
+}
+
 void KernelEmitter::emit(const tile::Let& let) {
-  out_.line(fmt::format("const int {} = {};", let.name, integer_text(let.value, scope())));
+  Expr value = let.value;
+  if (let.own) value = substitute(*let.own, {{kernel_.warpgroup, variable(claimed("warpgroup"))}});
+  out_.line(fmt::format("const int {} = {};", let.name, integer_text(value, scope())));
   integers_.insert(let.name);
 }
 

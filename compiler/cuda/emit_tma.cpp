@@ -108,7 +108,7 @@ void KernelEmitter::emit_acquire_stored() {
 void KernelEmitter::emit_tma_store(const tile::View& view, const Mem& src) {
   const TmaPlace place = tma_place(view, src);
   const int panels = tile::panel_columns(src) / kPanel, rows = src.dims[0].extent;
-  const int together = kernel_.threads() / 128 * tile::kStoredRows;  // rows that all consumers take at a time
+  const int together = kernel_.warpgroups() * tile::kStoredRows;  // rows that all consumers take at a time
   out_.open(fmt::format("if ({} % 128 == 0)", thread_));
   for (int first = 0; first < rows; first += together)
     for (int panel = 0; panel < panels; ++panel)

@@ -83,6 +83,7 @@ class KernelEmitter {
   void emit(const tile::If& branch);
   void emit_branch(const std::string& head, const tile::If& branch);
   void emit(const tile::Let& let);
+  void emit(const tile::Release& release);
 
   // emit_map.cpp
   void emit(const tile::Fill& fill);

@@ -27,6 +27,7 @@ class Collector {
         [&](const Role& s) { nested(s.body); },
         [&](const Let& s) {
           read(s.value);
+          if (s.own) read(*s.own);
           write(s.name);
         },
         [&](const Fill& s) { write(s.dst); },

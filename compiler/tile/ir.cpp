@@ -135,7 +135,11 @@ std::vector<Expr> expressions_of(const Stmt& stmt) {
       [&](const For& s) {
         out = {s.begin, s.end};
       },
-      [&](const If& s) { out = {s.condition}; }, [](const Role&) {}, [&](const Let& s) { out = {s.value}; },
+      [&](const If& s) { out = {s.condition}; }, [](const Role&) {},
+      [&](const Let& s) {
+        out = {s.value};
+        if (s.own) out.push_back(*s.own);
+      },
       [](const Fill&) {},
       [&](const Map& s) {
         out = {s.value};

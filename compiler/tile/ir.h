@@ -21,7 +21,7 @@
 //   program  = "program" NAME fact* tensor* kernel+              in launch order; scratch tensors join them
 //   fact     = "extents" NAME,* | "known" (NAME "=" N),* | "bound" (NAME "<=" N),* | "scalars" NAME,*
 //   tensor   = ("input" | "output" | "scratch") NAME ":" TYPE "[" int,* "]"
-//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int ["descending"]),* ")" ["groups" int] ["persistent" ORDER] ["cluster" VAR N] ["threads" N "x" N] ["producers" N] ["alternate"] ["lanes" N] ["shared" N] ["blocks" N] stage* [overlap] hold* mem* block
+//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int ["descending"]),* ")" ["groups" int] ["persistent" ORDER] ["cluster" VAR N] ["threads" N "x" N] ["producers" N] ["warpgroup" VAR] ["alternate"] ["lanes" N] ["shared" N] ["blocks" N] stage* [overlap] hold* mem* block
 //   stage    = "stage" TENSOR "at" VAR "in" SPACE ["ring" N] ["width" N] ["via" VIA] ["align" AXIS N] ["held"]   until stage_tiles
 //   overlap  = "overlap" T "cover" N "/" N                                                     until overlap
 //   hold     = "hold" T                                                                        from stage_tiles until hold_operands
@@ -32,7 +32,7 @@
 //   stmt     = "for" VAR "in" int ".." int ["descending"] (serial | unrolled | once) block
 //            | "if" int "uniform" (warp | block) ["cold"] block
 //            | "role" NAME "x" N ["registers" N] block
-//            | "let" VAR "=" int
+//            | "let" VAR "=" int ["own" int]
 //            | instr
 //   instr    = "fill" T "=" scalar
 //            | "map" T ["cols" a..b] "=" expr ["polynomial" N "/" N] ["where" expr and ..] ["absent" scalar] ["at" coord,*]
@@ -43,7 +43,7 @@
 //            | "copy" operand "<-" operand "via" (vector | cp_async | tma | ldmatrix | load | store) ["width" N] ["multicast"] ["->" TOKEN]
 //            | "await" TOKEN
 //            | "advance" (R "to" OP "(" R "," C ")"),+ [slack] "moving" (T "by" expr),*       only until relax_rescale
-//            | "reserve" T ["ahead" view] | "acquire" T ["at" coord,*] | "release" T             one slot of a ring
+//            | "reserve" T ["ahead" view] | "acquire" T ["at" coord,*] | "release" T ["unread"]   one slot of a ring
 //            | "sync"                                              all threads of the role
 //            | "turn" (take | pass)                                at the tensor cores, among the warpgroups of the role
 //   slack    = "lazy" expr ">" N ["optimistic" T,+ "> 2^" N]
@@ -219,9 +219,12 @@ struct Role {
   Block body;
 };
 
+/// With `own` a warpgroup may take that instead, over its number (Kernel::warpgroup): the value is for all rows of a
+/// tile, this for those of the warpgroup.
 struct Let {
   std::string name;
   Expr value;
+  std::optional<Expr> own{};
 };
 
 /// NaN: anything, and nothing reads it; what a tile holds may stay.
@@ -331,6 +334,7 @@ struct Acquire {
 };
 struct Release {
   TileName tile;
+  bool unread = false;  // between acquire and release nothing has been read
 };
 struct Sync {};
 /// Turns go round among the warpgroups of a role: the first begins, and each waits in `take` until the one before it
@@ -393,6 +397,7 @@ struct Kernel {
   std::optional<Expr> tile_group;
   int thread_rows = 0, thread_columns = 0;  // that compute; 0: not given (CPU)
   int producers = 0;                        // warpgroups beside them that copy
+  std::string warpgroup;                    // in lets the number of one that computes; empty: no let speaks of it
   bool alternate = false;                   // a request to take turns at the tensor cores; consumed by take_turns
   int vector_lanes = 0;                     // CPU; 0: the host's width
   /// Blocks take one tile after the other, as a counter deals them out, instead of one each; order_tiles leaves linear.
@@ -411,6 +416,7 @@ struct Kernel {
   /// Those that compute, and all of a block.
   int threads() const { return thread_rows * thread_columns; }
   int block_threads() const { return threads() + 128 * producers; }
+  int warpgroups() const { return threads() / 128; }  // that compute
   int cluster_blocks() const { return cluster ? cluster->blocks : 1; }
   /// Tiles along an axis, or, along that of a cluster, clusters.
   Expr steps_along(const TileAxis& axis) const;

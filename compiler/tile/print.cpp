@@ -144,7 +144,9 @@ std::string print_head(const Stmt& stmt) {
         return "role " + s.name + " x" + std::to_string(s.count) +
                (s.registers != 0 ? " registers " + std::to_string(s.registers) : "");
       },
-      [](const Let& s) { return "let " + s.name + " = " + print_index(s.value); },
+      [](const Let& s) {
+        return "let " + s.name + " = " + print_index(s.value) + (s.own ? " own " + print_index(*s.own) : "");
+      },
       [](const Fill& s) { return "fill " + s.dst + " = " + print_scalar(s.value); },
       [](const Map& s) { return print_map(s); },
       [](const RowReduce& s) {
@@ -158,7 +160,8 @@ std::string print_head(const Stmt& stmt) {
       [](const Await& s) { return "await " + s.token; }, [](const Advance& s) { return print_advance(s); },
       [](const Reserve& s) { return "reserve " + s.tile + (s.ahead ? " ahead " + print_view(*s.ahead) : ""); },
       [](const Acquire& s) { return "acquire " + s.tile + (s.at.empty() ? "" : " at " + print_coordinates(s.at)); },
-      [](const Release& s) { return "release " + s.tile; }, [](const Sync&) { return std::string("sync"); },
+      [](const Release& s) { return "release " + s.tile + (s.unread ? " unread" : ""); },
+      [](const Sync&) { return std::string("sync"); },
       [](const Turn& s) { return std::string(s.what == Turn::Do::take ? "turn take" : "turn pass"); });
 }
 
@@ -266,6 +269,7 @@ std::string print(const Kernel& kernel) {
   if (kernel.threads() != 0)
     out += " threads " + std::to_string(kernel.thread_rows) + " x " + std::to_string(kernel.thread_columns);
   if (kernel.producers != 0) out += " producers " + std::to_string(kernel.producers);
+  if (!kernel.warpgroup.empty()) out += " warpgroup " + kernel.warpgroup;
   if (kernel.alternate) out += " alternate";
   if (kernel.vector_lanes != 0) out += " lanes " + std::to_string(kernel.vector_lanes);
   if (kernel.shared_bytes >= 0) out += " shared " + std::to_string(kernel.shared_bytes);

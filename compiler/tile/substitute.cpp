@@ -59,6 +59,7 @@ void replace(Stmt& stmt, Values& values) {
       [&](Role& s) { replace(s.body, values); },
       [&](Let& s) {
         replace(s.value, values);
+        if (s.own) replace(*s.own, values);
         values.erase(s.name);
       },
       [](Fill&) {},

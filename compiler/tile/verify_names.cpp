@@ -143,7 +143,12 @@ class References {
           if (tested.as<Variable>() && allowed_.flags.contains(tested.as<Variable>()->name)) return;
           integer(s.condition, {});
         },
-        [](const Role&) {}, [&](const Let& s) { integer(s.value, {}); }, [&](const Fill& s) { tile(s.dst); },
+        [](const Role&) {},
+        [&](const Let& s) {
+          integer(s.value, {});
+          if (s.own) integer(*s.own, {{v_.kernel.warpgroup, Expr(0), {}}});
+        },
+        [&](const Fill& s) { tile(s.dst); },
         [&](const Map& s) {
           tile(s.dst);
           element(s.value, s.at, {});

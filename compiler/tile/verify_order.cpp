@@ -262,6 +262,9 @@ void verify_roles(const Verified& v) {
     const auto* role = std::get_if<Role>(&stmt.node);
     if (!role) return;
     walk(role->body, [&](const Stmt& inner) {
+      const bool together = std::holds_alternative<Sync>(inner.node) || std::holds_alternative<Turn>(inner.node);
+      if (together && !v.kernel.warpgroup.empty())
+        v.fail(inner, "warpgroups run loops of their own, and need not come here equally often");
       const Accesses& accesses = v.accesses.of(inner);
       for (const auto* list : {&accesses.reads, &accesses.writes}) {
         for (const Access& access : *list) {

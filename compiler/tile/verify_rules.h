@@ -70,7 +70,7 @@ void verify_tokens(const Verified& v);
 void verify_rings(const Verified& v);
 /// Under a condition of a warp only what a warp can do alone: no sync, turn, ring statement, role or wgmma.
 void verify_uniformity(const Verified& v);
-/// No register tile is used in two roles.
+/// No register tile is used in two roles; warpgroups that run loops of their own never meet.
 void verify_roles(const Verified& v);
 /// A cluster is along the first tile axis. Its blocks make the same copies to all of them, each as often as the others,
 /// of tiles whose rows they can share; a tile's slots are filled by such copies or by others.
