@@ -109,6 +109,17 @@ void check_known(const tile::Program& program, const Extents& extents, Diagnosti
   }
 }
 
+void check_multiples(const tile::Program& program, const Extents& extents, Diagnostics& errors) {
+  for (const Multiple& multiple : program.multiples) {
+    const std::int64_t value = evaluate_integer(multiple.value, extents), of = evaluate_integer(multiple.of, extents);
+    if (of > 0 && value % of == 0) continue;
+    errors.error({},
+                 fmt::format("{} is {}, which {} = {} does not divide, and the schedule splits it so",
+                             to_string(multiple.value), value, to_string(multiple.of), of),
+                 {"a schedule without split"});
+  }
+}
+
 /// Extents of a launch, everything about shapes and memory checked.
 Extents checked_extents(const Compiled& compiled, const LaunchArguments& arguments) {
   Diagnostics errors;
@@ -120,6 +131,7 @@ Extents checked_extents(const Compiled& compiled, const LaunchArguments& argumen
   check_extents(compiled.algorithm, extents, errors);
   errors.throw_if_any();
   check_known(compiled.program, extents, errors);
+  check_multiples(compiled.program, extents, errors);
   check_axis_groups(compiled.groups, extents, errors);
   for (const DeclaredTensor& declared : compiled.declared) {
     const TensorView& view = arguments.tensors.at(declared.name);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/schedule/scheduled_rows.h"
 #include "compiler/support/contains.h"
 
 namespace astatide {
@@ -108,7 +109,7 @@ LegalityCheck::LegalityCheck(const Schedule& schedule, const Algorithm& algorith
       sizes(sizes),
       input_type(input_type),
       least(*find_target(schedule.target)),
-      cascade(find_cascade(algorithm)),
+      cascade(cascade_of(algorithm, schedule)),
       operands(find_operands(algorithm, cascade)) {}
 
 bool LegalityCheck::is_output(const std::string& name) const { return contains(algorithm.outputs, name); }

@@ -179,6 +179,11 @@ View KernelBuilder::view(const std::string& tensor, const std::vector<std::strin
   return view(read, tile_axes(axes));
 }
 
+View KernelBuilder::view(const RowValue& output) {
+  if (output.stored_at.empty()) return view(output.name, output.indices);
+  return view(Read{output.name, output.stored_at}, tile_axes(output.indices));
+}
+
 View KernelBuilder::operand(const Expr& e, const std::string& rows, const std::string& other, const std::string& of,
                             const Location& where) {
   const auto* read = e.as<Read>();
@@ -406,7 +411,7 @@ void KernelBuilder::add_output(Block& block, const RowValue& value) {
   }
   const Placement* placement = lowering.schedule.find(value.name);
   const bool by_tma = placement && placement->copy() == CopyPath::tma && lowering.is_cuda();
-  block.push_back({Copy{view(value.name, value.indices), tile, by_tma ? Via::tma : Via::store, {}, 0}});
+  block.push_back({Copy{view(value), tile, by_tma ? Via::tma : Via::store, {}, 0}});
 }
 
 Block KernelBuilder::inside_loops(Block block, const std::vector<const NestLoop*>& loops) const {

@@ -64,6 +64,8 @@ class KernelBuilder {
   View view(const Read& read, const std::vector<std::string>& axes);
   /// The tile of a tensor that is indexed by these axes.
   View view(const std::string& tensor, const std::vector<std::string>& axes);
+  /// The tile of an output.
+  View view(const RowValue& output);
   std::vector<std::string> tile_axes(const std::vector<std::string>& axes) const;
 
   /// dst = value where predicates, with the coordinates that they read. `bounded`: beyond the end of the reduced axis

@@ -27,7 +27,8 @@ class RecurrenceLowering {
   RecurrenceLowering(const Algorithm& algorithm, const Recurrence& recurrence, const Schedule& schedule,
                      const LowerOptions& options)
       : recurrence_(recurrence),
-        lowering_(algorithm, schedule, options, recurrence.axis, recurrence.rows, recurrence.axis_extents) {}
+        lowering_(algorithm, schedule, options, recurrence.axis, recurrence.rows, recurrence.axis_extents,
+                  recurrence.values) {}
 
   Program run() {
     const Placement& placement = main_placement();
