@@ -189,15 +189,27 @@ struct Bindings {
   const std::map<std::string, float>& scalars;
 };
 
+/// Of a copy's rows those along the faster dimension, where they are packed.
+std::uint32_t rows_of_run(const tile::Parameter& parameter, const Extents& extents) {
+  const std::int64_t length = evaluate_integer(parameter.packed->length, extents);
+  if (length >= 1 && parameter.rows % length == 0) return static_cast<std::uint32_t>(length);
+  throw UserError(fmt::format("tma copies {} rows of {} at a time, which {} = {} does not divide, so they are no box",
+                              parameter.rows, parameter.name, to_string(parameter.packed->length), length),
+                  {fmt::format("a schedule that copies {} by cp_async or vector takes any number", parameter.name)});
+}
+
 /// Dimensions in the order of the kernel's coordinates: columns, rows, then the others, innermost first.
-std::shared_ptr<const MappedTensor> mapped_tensor(const tile::Parameter& parameter, const TensorView& view) {
+std::shared_ptr<const MappedTensor> mapped_tensor(const tile::Parameter& parameter, const TensorView& view,
+                                                  const Extents& extents) {
   constexpr std::uint32_t kPanel = 64;
   auto mapped = std::make_shared<MappedTensor>();
   mapped->name = parameter.name;
   mapped->address = reinterpret_cast<std::uintptr_t>(view.data);
   mapped->type = view.dtype;
   mapped->stored = parameter.stored;
-  std::vector<std::size_t> order{static_cast<std::size_t>(parameter.inner), static_cast<std::size_t>(parameter.dim)};
+  std::vector<std::size_t> order{static_cast<std::size_t>(parameter.inner)};
+  if (parameter.packed) order.push_back(static_cast<std::size_t>(parameter.packed->fast_dim));
+  order.push_back(static_cast<std::size_t>(parameter.dim));
   for (std::size_t dim = view.shape.size(); dim-- > 0;)
     if (std::find(order.begin(), order.end(), dim) == order.end()) order.push_back(dim);
   for (const std::size_t dim : order) {
@@ -206,7 +218,8 @@ std::shared_ptr<const MappedTensor> mapped_tensor(const tile::Parameter& paramet
     mapped->box.push_back(1);
   }
   mapped->box[0] = kPanel;
-  mapped->box[1] = static_cast<std::uint32_t>(parameter.rows);
+  mapped->box[1] = parameter.packed ? rows_of_run(parameter, extents) : static_cast<std::uint32_t>(parameter.rows);
+  if (parameter.packed) mapped->box[2] = static_cast<std::uint32_t>(parameter.rows) / mapped->box[1];
   return mapped;
 }
 
@@ -228,7 +241,7 @@ ArgumentValue argument_of(const tile::Parameter& parameter, const Bindings& boun
     case Kind::scalar:
       return {parameter.kind, word_of(bound.scalars.at(parameter.name))};
     case Kind::tensor_map:
-      return {parameter.kind, 0, mapped_tensor(parameter, bound.tensors.at(parameter.name))};
+      return {parameter.kind, 0, mapped_tensor(parameter, bound.tensors.at(parameter.name), bound.extents)};
     case Kind::counter:
       return {parameter.kind};  // the device's
   }

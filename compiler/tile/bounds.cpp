@@ -114,10 +114,10 @@ Expr quotient(const Expr& e, const Expr& divisor, const Expr& checked) {
     if (other) whole.add(affine_of(*other), factor);
     if (!other) rest.terms[term] = factor;
   }
-  if (whole.terms.empty() && whole.constant == 0) return floor_div(e, checked);
   rest.constant = affine.constant;
   // -1 / divisor is -1, 0 / divisor 0.
   const bool exact = rest.terms.empty() && (rest.constant == 0 || rest.constant == -1);
+  if (!exact && whole.terms.empty() && whole.constant == 0) return floor_div(e, checked);
   whole.add(exact ? rest : affine_of(floor_div(expression_of(rest), checked)), 1);
   return expression_of(whole);
 }
