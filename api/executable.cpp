@@ -112,7 +112,8 @@ void check_known(const tile::Program& program, const Extents& extents, Diagnosti
 void check_multiples(const tile::Program& program, const Extents& extents, Diagnostics& errors) {
   for (const Multiple& multiple : program.multiples) {
     const std::int64_t value = evaluate_integer(multiple.value, extents), of = evaluate_integer(multiple.of, extents);
-    if (of > 0 && value % of == 0) continue;
+    // Of no elements there are no groups.
+    if (value == 0 || (of > 0 && value % of == 0)) continue;
     errors.error({},
                  fmt::format("{} is {}, which {} = {} does not divide, and the schedule splits it so",
                              to_string(multiple.value), value, to_string(multiple.of), of),
@@ -257,16 +258,16 @@ void Executable::launch(const LaunchArguments& arguments) const {
   const tile::Program& program = compiled.program;
   const Extents extents = checked_extents(compiled, arguments);
   const std::map<std::string, float> scalars = checked_scalars(compiled.algorithm, extents, arguments.scalars);
-  const Workspace workspace = plan_workspace(program, extents);
-
-  std::vector<KernelLaunch> launches;
-  for (std::size_t n = 0; n < program.kernels.size(); ++n)
-    launches.push_back({n, count_tiles(program.kernels[n], extents, compiled.target), {}});
   const bool nothing_to_write =
       std::all_of(compiled.declared.begin(), compiled.declared.end(), [&](const DeclaredTensor& declared) {
         return !declared.output || is_empty(arguments.tensors.at(declared.name));
       });
   if (nothing_to_write) return;
+  const Workspace workspace = plan_workspace(program, extents);
+
+  std::vector<KernelLaunch> launches;
+  for (std::size_t n = 0; n < program.kernels.size(); ++n)
+    launches.push_back({n, count_tiles(program.kernels[n], extents, compiled.target), {}});
   for (const DeclaredTensor& declared : compiled.declared) {
     const TensorView& view = arguments.tensors.at(declared.name);
     if (!is_empty(view)) compiled.code->check_pointer(declared.name, view.data);

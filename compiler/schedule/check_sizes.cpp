@@ -233,7 +233,7 @@ void check_multiples(LegalityCheck& check) {
       continue;
     const std::int64_t value = evaluate_integer(multiple.value, check.sizes);
     const std::int64_t of = evaluate_integer(multiple.of, check.sizes);
-    if (of > 0 && value % of == 0) continue;
+    if (value == 0 || (of > 0 && value % of == 0)) continue;
     check.errors.error(multiple.where,
                        "split: " + to_string(multiple.value) + " is " + std::to_string(value) + ", which " +
                            to_string(multiple.of) + " = " + std::to_string(of) + " does not divide",

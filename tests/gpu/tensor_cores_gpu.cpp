@@ -72,7 +72,7 @@ TEST_CASE("tensor cores: every schedule, type and mask at ragged lengths") {
   for_each_build([&](const std::string& schedule, ScalarType dtype, bool causal) {
     for (const auto& [sq, sk] : lengths) {
       std::map<std::string, std::int64_t> extents = ragged_widths(schedule);
-      extents.insert({{"B", 2}, {"Hq", 3}, {"Hkv", 1}, {"Sq", sq}, {"Sk", sk}});
+      extents.insert({{"B", 2}, {"Hq", group_of(schedule)}, {"Hkv", 1}, {"Sq", sq}, {"Sk", sk}});
       INFO(sq << " x " << sk);
       const Case c = make_case(causal, std::move(extents), dtype, seed += 3);
       require_within_contract(c, run_case(c, schedule, Device::cuda(0)));

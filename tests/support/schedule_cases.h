@@ -38,6 +38,9 @@ inline bool takes_f32(const std::string& schedule) { return schedule.ends_with("
 /// Whether a schedule is for few queries: it keeps states of parts of the keys for each.
 inline bool for_few_queries(const std::string& schedule) { return schedule.find("/decode") != std::string::npos; }
 
+/// Query heads for each head of keys, where any number will do: TMA copies whole groups that divide a tile.
+inline std::int64_t group_of(const std::string& schedule) { return schedule == "sm90/decode_gqa" ? 4 : 3; }
+
 /// The head size that a schedule of tensor cores is for.
 inline std::int64_t head_size_of(const std::string& schedule) {
   if (schedule.ends_with("_d64")) return 64;
