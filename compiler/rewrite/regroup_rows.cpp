@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/algorithm/names.h"
 #include "compiler/rewrite/fresh_names.h"
 #include "compiler/support/contains.h"
 
@@ -52,6 +53,7 @@ class Regrouper {
   /// Whether the axis is one of the rows.
   bool check_row(const Location& where, const std::string& key, const std::string& of, const std::string& axis) {
     if (contains(cascade_.rows, axis)) return true;
+    if (never_made_.contains(axis)) return false;  // reported with its split
     std::vector<std::string> notes{"rows are " + listed(cascade_.rows)};
     if (const auto into = gone_.find(axis); into != gone_.end()) {
       error(where, key, of, axis + " is in " + into->second + " already", {"name each axis once"});
@@ -122,7 +124,7 @@ class Regrouper {
             const auto division = division_of(node, split.axis, extent);
             if (!division || contains(found, *division)) return;
             found.push_back(*division);
-            texts.push_back(to_string(node));
+            texts.push_back(print_expr(node, {}, true));
           });
           return e;
         },
@@ -134,17 +136,21 @@ class Regrouper {
             {"an index such as " + axis + "*Hkv/" + length + " or " + axis + "/4 would show them",
              "without groups " + axis + " itself can be fused"});
     else
-      error(split.where, "split", split.of, "indices divide " + axis + " in more than one way: " + listed(texts), {});
+      error(split.where, "split", split.of, "indices divide " + axis + " in more than one way: " + listed(texts),
+            {"an algorithm whose tensors have the groups as axes needs no split"});
     return std::nullopt;
   }
 
   void add(const AxisSplit& split) {
     const bool row = check_row(split.where, "split", split.of, split.axis);
     const bool outer = check_new(split.where, "split", split.of, split.outer);
+    never_made_.insert({split.outer, split.inner});
     if (!check_new(split.where, "split", split.of, split.inner) || !outer || !row) return;
     const Expr extent = cascade_.axis_extents.at(split.axis);
     const auto division = find_division(split, extent);
     if (!division) return;
+    never_made_.erase(split.outer);
+    never_made_.erase(split.inner);
     const Expr members = division->inner(extent);
     cascade_.multiples.push_back({extent, division->divisor(), split.where});
     cascade_.axis_extents.erase(split.axis);
@@ -198,6 +204,7 @@ class Regrouper {
   Cascade cascade_;
   std::set<std::string> taken_;
   std::map<std::string, std::string> gone_;  // axes that are no more, and what they are in
+  std::set<std::string> never_made_;         // of splits that are refused
   Diagnostics& errors_;
 };
 

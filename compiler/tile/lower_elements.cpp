@@ -238,6 +238,36 @@ Map KernelBuilder::map(const TileName& dst, const Expr& value, const std::vector
   return out;
 }
 
+Map KernelBuilder::map_over_tiles(const TileName& dst, const Expr& value) {
+  Map out{dst, std::nullopt, value, {}, std::nullopt, {}};
+  const std::set<std::string> used = free_variables(value);
+  for (const Dim& dim : kernel.find(dst)->dims) {
+    if (!used.contains(dim.axis)) continue;
+    out.at.push_back(coordinate(dim.axis));
+    if (tensors_read(value).empty()) out.at.back().limit.reset();
+  }
+  return out;
+}
+
+Expr KernelBuilder::without_coordinates(const Expr& e, Block& constants) {
+  const std::set<std::string> used = free_variables(e);
+  if (!used.contains(nest.row)) return e;
+  const bool reads_tiles = std::any_of(kernel.mems.begin(), kernel.mems.end(), [&](const Mem& mem) {
+    return used.contains(mem.name) || used.contains(new_value_name(mem.name));
+  });
+  if (reads_tiles) {
+    std::vector<Expr> operands = children(e);
+    for (Expr& operand : operands) operand = without_coordinates(operand, constants);
+    return with_children(e, std::move(operands));
+  }
+  const auto [found, added] = row_constants_.try_emplace(e);
+  if (added) {
+    found->second = declare(e.as<Read>() ? e.as<Read>()->tensor + "_row" : "constant_row", {nest.row});
+    constants.push_back({map_over_tiles(found->second, e)});
+  }
+  return variable(found->second);
+}
+
 // What memory holds there is nobody's: padding of shorter items, slots of a page that no position has yet. Its indices
 // may lead nowhere, and a NaN in it would come through a product with weights of 0.
 View KernelBuilder::visible_operand(const Expr& e, const std::string& rows, const std::string& other,

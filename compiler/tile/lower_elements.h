@@ -73,6 +73,12 @@ class KernelBuilder {
   Map map(const TileName& dst, const Expr& value, const std::vector<Expr>& predicates = {}, double absent = 0,
           bool bounded = false);
 
+  /// dst = value over tiles, with the coordinates that it reads.
+  Map map_over_tiles(const TileName& dst, const Expr& value);
+  /// An expression over tiles for where nothing has coordinates: what varies with the row beside tiles is in a tile of
+  /// its own, which maps in `constants` compute.
+  Expr without_coordinates(const Expr& e, Block& constants);
+
   /// Computes an element's tile and names it. `kept_elsewhere`: the space that the schedule names is that of a row
   /// which the tile is copied into.
   void add_element(Block& block, const TiledElement& element, bool kept_elsewhere = false);
@@ -134,6 +140,7 @@ class KernelBuilder {
   Family family_ = Family::unset;
   bool tf32_ = false;
   std::map<std::string, TileName> declared_;
+  std::map<Expr, TileName> row_constants_;
 };
 
 }  // namespace astatide::tile
