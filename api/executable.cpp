@@ -109,6 +109,18 @@ void check_known(const tile::Program& program, const Extents& extents, Diagnosti
   }
 }
 
+void check_multiples(const tile::Program& program, const Extents& extents, Diagnostics& errors) {
+  for (const Multiple& multiple : program.multiples) {
+    const std::int64_t value = evaluate_integer(multiple.value, extents), of = evaluate_integer(multiple.of, extents);
+    // Of no elements there are no groups.
+    if (value == 0 || (of > 0 && value % of == 0)) continue;
+    errors.error({},
+                 fmt::format("{} is {}, which {} = {} does not divide, and the schedule splits it so",
+                             to_string(multiple.value), value, to_string(multiple.of), of),
+                 {"a schedule without split"});
+  }
+}
+
 /// Extents of a launch, everything about shapes and memory checked.
 Extents checked_extents(const Compiled& compiled, const LaunchArguments& arguments) {
   Diagnostics errors;
@@ -120,6 +132,7 @@ Extents checked_extents(const Compiled& compiled, const LaunchArguments& argumen
   check_extents(compiled.algorithm, extents, errors);
   errors.throw_if_any();
   check_known(compiled.program, extents, errors);
+  check_multiples(compiled.program, extents, errors);
   check_axis_groups(compiled.groups, extents, errors);
   for (const DeclaredTensor& declared : compiled.declared) {
     const TensorView& view = arguments.tensors.at(declared.name);
@@ -177,15 +190,27 @@ struct Bindings {
   const std::map<std::string, float>& scalars;
 };
 
+/// Of a copy's rows those along the faster dimension, where they are packed.
+std::uint32_t rows_of_run(const tile::Parameter& parameter, const Extents& extents) {
+  const std::int64_t length = evaluate_integer(parameter.packed->length, extents);
+  if (length >= 1 && parameter.rows % length == 0) return static_cast<std::uint32_t>(length);
+  throw UserError(fmt::format("tma copies {} rows of {} at a time, which {} = {} does not divide, so they are no box",
+                              parameter.rows, parameter.name, to_string(parameter.packed->length), length),
+                  {fmt::format("a schedule that copies {} by cp_async or vector takes any number", parameter.name)});
+}
+
 /// Dimensions in the order of the kernel's coordinates: columns, rows, then the others, innermost first.
-std::shared_ptr<const MappedTensor> mapped_tensor(const tile::Parameter& parameter, const TensorView& view) {
+std::shared_ptr<const MappedTensor> mapped_tensor(const tile::Parameter& parameter, const TensorView& view,
+                                                  const Extents& extents) {
   constexpr std::uint32_t kPanel = 64;
   auto mapped = std::make_shared<MappedTensor>();
   mapped->name = parameter.name;
   mapped->address = reinterpret_cast<std::uintptr_t>(view.data);
   mapped->type = view.dtype;
   mapped->stored = parameter.stored;
-  std::vector<std::size_t> order{static_cast<std::size_t>(parameter.inner), static_cast<std::size_t>(parameter.dim)};
+  std::vector<std::size_t> order{static_cast<std::size_t>(parameter.inner)};
+  if (parameter.packed) order.push_back(static_cast<std::size_t>(parameter.packed->fast_dim));
+  order.push_back(static_cast<std::size_t>(parameter.dim));
   for (std::size_t dim = view.shape.size(); dim-- > 0;)
     if (std::find(order.begin(), order.end(), dim) == order.end()) order.push_back(dim);
   for (const std::size_t dim : order) {
@@ -194,7 +219,8 @@ std::shared_ptr<const MappedTensor> mapped_tensor(const tile::Parameter& paramet
     mapped->box.push_back(1);
   }
   mapped->box[0] = kPanel;
-  mapped->box[1] = static_cast<std::uint32_t>(parameter.rows);
+  mapped->box[1] = parameter.packed ? rows_of_run(parameter, extents) : static_cast<std::uint32_t>(parameter.rows);
+  if (parameter.packed) mapped->box[2] = static_cast<std::uint32_t>(parameter.rows) / mapped->box[1];
   return mapped;
 }
 
@@ -216,7 +242,7 @@ ArgumentValue argument_of(const tile::Parameter& parameter, const Bindings& boun
     case Kind::scalar:
       return {parameter.kind, word_of(bound.scalars.at(parameter.name))};
     case Kind::tensor_map:
-      return {parameter.kind, 0, mapped_tensor(parameter, bound.tensors.at(parameter.name))};
+      return {parameter.kind, 0, mapped_tensor(parameter, bound.tensors.at(parameter.name), bound.extents)};
     case Kind::counter:
       return {parameter.kind};  // the device's
   }
@@ -232,16 +258,16 @@ void Executable::launch(const LaunchArguments& arguments) const {
   const tile::Program& program = compiled.program;
   const Extents extents = checked_extents(compiled, arguments);
   const std::map<std::string, float> scalars = checked_scalars(compiled.algorithm, extents, arguments.scalars);
-  const Workspace workspace = plan_workspace(program, extents);
-
-  std::vector<KernelLaunch> launches;
-  for (std::size_t n = 0; n < program.kernels.size(); ++n)
-    launches.push_back({n, count_tiles(program.kernels[n], extents, compiled.target), {}});
   const bool nothing_to_write =
       std::all_of(compiled.declared.begin(), compiled.declared.end(), [&](const DeclaredTensor& declared) {
         return !declared.output || is_empty(arguments.tensors.at(declared.name));
       });
   if (nothing_to_write) return;
+  const Workspace workspace = plan_workspace(program, extents);
+
+  std::vector<KernelLaunch> launches;
+  for (std::size_t n = 0; n < program.kernels.size(); ++n)
+    launches.push_back({n, count_tiles(program.kernels[n], extents, compiled.target), {}});
   for (const DeclaredTensor& declared : compiled.declared) {
     const TensorView& view = arguments.tensors.at(declared.name);
     if (!is_empty(view)) compiled.code->check_pointer(declared.name, view.data);

@@ -126,6 +126,8 @@ void KernelEmitter::emit_thread(SourceText& out) const {
 
 std::string KernelEmitter::count_text(const tile::TileAxis& axis) const {
   const Text count = text_of(kernel_.steps_along(axis), scope());
+  // As many blocks as there are have numbers of 32 bits.
+  if (count.wide) return "static_cast<int>(" + count.text + ")";
   return count.precedence < 100 ? "(" + count.text + ")" : count.text;
 }
 

@@ -10,6 +10,7 @@
 #include "compiler/cuda/expr_text.h"
 #include "compiler/cuda/fragment.h"
 #include "compiler/tile/ir.h"
+#include "compiler/tile/parameters.h"
 
 namespace astatide::cuda {
 
@@ -182,7 +183,10 @@ class KernelEmitter {
   /// Where a tile lies in its tensor, in the order of a tensor map.
   struct TmaPlace {
     std::string column, row, others;
+    std::optional<tile::PackedRows> packed{};
   };
+  /// Arguments of a copy that begins so many columns and rows behind the place.
+  std::string tma_coordinates(const TmaPlace& place, int columns, const std::string& rows = "") const;
   TmaPlace tma_place(const tile::View& view, const tile::Mem& tile) const;
   void emit_tma_prefetch(const tile::View& view, const tile::Mem& dst);
   void emit_tma_load(const tile::View& view, const tile::Mem& dst, bool multicast);

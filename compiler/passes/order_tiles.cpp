@@ -45,10 +45,11 @@ Trend trend_of(const Expr& e, const std::string& name) {
       return together(first, reversed(second));
     case Op::mul:
     case Op::floor_div: {
-      // By a constant that is not negative.
-      const bool swapped = c->op == Op::mul && c->args[0].as<Integer>();
-      const auto* number = c->args[swapped ? 0 : 1].as<Integer>();
-      return number && number->value >= 0 ? (swapped ? second : first) : Trend::unknown;
+      // By what does not change and is not negative.
+      const bool swapped = c->op == Op::mul && first == Trend::none;
+      if ((swapped ? first : second) != Trend::none || !tile::is_never_negative(c->args[swapped ? 0 : 1]))
+        return Trend::unknown;
+      return swapped ? second : first;
     }
     default:
       return Trend::unknown;

@@ -7,6 +7,8 @@ PlacementBuilder& PlacementBuilder::set(DirectiveKind kind, DirectiveValue value
   return *this;
 }
 
+PlacementBuilder& PlacementBuilder::split(AxisLists axes) { return set(DirectiveKind::split, std::move(axes)); }
+PlacementBuilder& PlacementBuilder::fuse(AxisLists axes) { return set(DirectiveKind::fuse, std::move(axes)); }
 PlacementBuilder& PlacementBuilder::tile(AxisNumbers sizes) { return set(DirectiveKind::tile, std::move(sizes)); }
 PlacementBuilder& PlacementBuilder::reorder(std::vector<LoopName> loops) {
   return set(DirectiveKind::reorder, std::move(loops));

@@ -47,6 +47,38 @@ std::vector<DirectiveInfo> make_table() {
        "warps: {producer: 1, consumer: 2, alternate: true}", "for j.o: copy K_tile; sync; S = Q * K_tile; sync",
        "producer: for j.o: wait for a free slot of K_tile; copy K_tile\n"
        "consumer: for j.o: wait for a full slot of K_tile; take the turn; S = Q * K_tile; pass it; free the slot"},
+      {"split",
+       Kind::split,
+       kRootDefinition,
+       Form::axis_lists,
+       2,
+       2,
+       false,
+       "Makes two axes of one of the rows, the outer and the inner one: query heads h become heads of keys hk and "
+       "members g of a group, h = hk * G + g. The algorithm says how long a group is, by an index that divides the "
+       "axis: "
+       "h*Hkv/Hq, h/(Hq/Hkv) or h/4, of which hk is left. A launch whose lengths don't divide without a rest is "
+       "refused. It stands once and before fuse, and all definitions have the new axes.",
+       "O: {split: {h: [hk, g]}}",
+       "for h: for i: O[h, i] += P[h, i, j] * V[h*Hkv/Hq, j]",
+       "for hk: for g in 0 .. Hq/Hkv: for i: O[hk*(Hq/Hkv) + g, i] += P[hk, g, i, j] * V[hk, j]",
+       {"the outer axis and the inner one", "h: [hk, g]"}},
+      {"fuse",
+       Kind::fuse,
+       kRootDefinition,
+       Form::axis_lists,
+       2,
+       16,
+       false,
+       "Makes one axis of several of the rows, of which the first in the list varies fastest: r = i * G + g. Rows of "
+       "all heads of a group so share one tile, and one tile of K and V, where a head alone has too few to fill it, as "
+       "in decoding. The first is best the shortest: the places of a tile along the others are then neighbours, and a "
+       "mask leaves out as much as without fuse. Tensors stay as they are, each row has its own address. It stands "
+       "once, and all definitions have the new axis.",
+       "O: {fuse: {r: [g, i]}, tile: {r: 16, j: 64}, gpu_blocks: [r.o, hk, b]}",
+       "for g: for i.o: for j.o: S[16 rows of i] = Q[g, 16 rows of i] * K[j.o]",
+       "for r.o: for j.o: S[16 rows of r] = Q[r % G, r / G of 16 r] * K[j.o]",
+       {"axes, the one that varies fastest first", "r: [g, i]"}},
       {"tile", Kind::tile, kRootDefinition, Form::axis_numbers, 1, 1024, false,
        "Splits the loop over an axis into a loop over tiles, named i.o, and the tile. Axes not named are whole in the "
        "tile. "
@@ -323,6 +355,8 @@ std::string describe_form(ValueForm form) {
       return "a map of extents to integers, such as {Sk: 1024}";
     case ValueForm::axis_parts:
       return "an axis with a loop and a number of parts, such as {j: [j.s, 16]}";
+    case ValueForm::axis_lists:
+      return "a map of axes to lists of axes, such as {r: [g, i]}";
     case ValueForm::part:
       return "a part, such as 1/2";
   }
@@ -332,6 +366,8 @@ std::string describe_form(ValueForm form) {
 std::string describe_value(const DirectiveInfo& info) {
   if (info.form == ValueForm::part)
     return "a part of the " + std::string(info.words[1]) + ", such as {" + std::string(info.words[0]) + ": 1/2}";
+  if (info.form == ValueForm::axis_lists)
+    return "a map of an axis to " + std::string(info.words[0]) + ", such as {" + std::string(info.words[1]) + "}";
   if (info.form != ValueForm::word) return describe_form(info.form);
   std::string out;
   for (std::size_t n = 0; n < info.words.size(); ++n) {

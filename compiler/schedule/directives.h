@@ -25,6 +25,7 @@ enum class ValueForm : std::uint8_t {
   extent_numbers,  // {Sk: 1024}
   role_numbers,    // {producer: 1, consumer: 2, alternate: true}
   axis_parts,      // {j: [j.s, 16]}
+  axis_lists,      // {r: [g, i]}
   part,            // {cover: 1/2}: a part under a word of the directive's own
 };
 
@@ -48,7 +49,8 @@ struct DirectiveInfo {
   std::string_view doc;
   std::string_view example;        // YAML
   std::string_view before, after;  // what the example makes of a loop nest
-  /// Of ValueForm::word: those that may be written. Of ValueForm::part: the key, and what it is a part of.
+  /// Of ValueForm::word: those that may be written. Of ValueForm::part: the key, and what it is a part of. Of
+  /// ValueForm::axis_lists: what is in a list, and an entry for messages.
   std::vector<std::string_view> words = {};
 };
 

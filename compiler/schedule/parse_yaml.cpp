@@ -224,6 +224,8 @@ class Parser {
         return std::nullopt;
       case ValueForm::axis_parts:
         return parse_axis_parts(value, info);
+      case ValueForm::axis_lists:
+        return parse_axis_lists(value, info);
       case ValueForm::part:
         return parse_part(value, info);
       default:
@@ -279,6 +281,19 @@ class Parser {
       return std::nullopt;
     }
     return AxisParts{value.keys[0].value, pair->items[0].value, *parts};
+  }
+
+  /// {r: [g, i]}
+  std::optional<DirectiveValue> parse_axis_lists(const YamlNode& value, const DirectiveInfo& info) {
+    AxisLists lists;
+    bool right = value.kind == YamlNode::Kind::map;
+    if (!right) wrong_type(value, std::string(info.key), describe_value(info));
+    for (std::size_t n = 0; right && n < value.items.size(); ++n) {
+      auto list = parse_list(value.items[n], info);
+      right = list.has_value();
+      if (right) lists.emplace_back(value.keys[n].value, std::get<std::vector<std::string>>(std::move(*list)));
+    }
+    return right ? std::optional<DirectiveValue>(std::move(lists)) : std::nullopt;
   }
 
   /// {cover: 1/2}

@@ -58,6 +58,15 @@ std::string arguments(const Directive& directive) {
       },
       [](const AxisNumbers& numbers) { return braces(numbers); },
       [](const Fraction& part) { return std::to_string(part.part) + ", " + std::to_string(part.whole); },
+      [](const AxisLists& lists) {
+        std::string out;
+        for (const auto& [axis, names] : lists) {
+          std::string items;
+          for (const std::string& name : names) items += (items.empty() ? "" : ", ") + literal(name);
+          out += (out.empty() ? "{" : ", {") + literal(axis) + ", {" + items + "}}";
+        }
+        return "{" + out + "}";
+      },
       [](const AxisParts& parts) {
         return literal(parts.axis) + ", " + literal(parts.loop) + ", " + std::to_string(parts.parts);
       });

@@ -12,7 +12,7 @@ namespace {
 std::string code_block(std::string_view text) { return "```\n" + std::string(text) + "\n```\n"; }
 
 std::string range_of(const DirectiveInfo& info) {
-  if (info.most <= info.least || info.form == ValueForm::part) return "";
+  if (info.most <= info.least || info.form == ValueForm::part || info.form == ValueForm::axis_lists) return "";
   std::string out = "; each number ";
   if (info.form == ValueForm::integer) out = "; ";
   out += std::to_string(info.least) + " to " + std::to_string(info.most);
@@ -141,6 +141,17 @@ JsonEntries value_schema(const DirectiveInfo& info) {
               {"maxProperties", "1"},
               {"propertyNames", reference_to("name")},
               {"additionalProperties", parts}};
+    }
+    case ValueForm::axis_lists: {
+      const std::string axes = json_object({{"type", json_string("array")},
+                                            {"minItems", std::to_string(info.least)},
+                                            {"maxItems", std::to_string(info.most)},
+                                            {"uniqueItems", "true"},
+                                            {"items", reference_to("name")}});
+      return {{"type", json_string("object")},
+              {"minProperties", "1"},
+              {"propertyNames", reference_to("name")},
+              {"additionalProperties", axes}};
     }
     case ValueForm::role_numbers: {
       const std::string producer = json_object({{"enum", json_array({"1"})}});

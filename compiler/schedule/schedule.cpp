@@ -120,6 +120,16 @@ const Directive* Placement::find(DirectiveKind kind) const {
   return found == directives.end() ? nullptr : &*found;
 }
 
+AxisLists Placement::split() const {
+  const auto* lists = value_of<AxisLists>(*this, DirectiveKind::split);
+  return lists == nullptr ? AxisLists{} : *lists;
+}
+
+AxisLists Placement::fuse() const {
+  const auto* lists = value_of<AxisLists>(*this, DirectiveKind::fuse);
+  return lists == nullptr ? AxisLists{} : *lists;
+}
+
 std::optional<std::int64_t> Placement::tile_of(const std::string& axis) const {
   for (const auto& [name, size] : tile())
     if (name == axis) return size;

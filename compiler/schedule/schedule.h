@@ -53,10 +53,15 @@ struct AxisParts {
   friend bool operator==(const AxisParts&, const AxisParts&) = default;
 };
 
+/// {r: [g, i]}: an axis and those that it is made of, or becomes, in the order written.
+using AxisLists = std::vector<std::pair<std::string, std::vector<std::string>>>;
+
 using DirectiveValue = std::variant<bool, std::int64_t, std::string, std::vector<std::string>,
-                                    std::vector<std::int64_t>, AxisNumbers, Fraction, AxisParts>;
+                                    std::vector<std::int64_t>, AxisNumbers, Fraction, AxisParts, AxisLists>;
 
 enum class DirectiveKind : std::uint8_t {
+  split,          // of a root definition: an axis of the rows in two, {axis: [outer, inner]}
+  fuse,           // of a root definition: axes of the rows in one, {fused: [fastest, ..]}
   tile,           // of a root definition: {axis: size}; axes not named are whole
   reorder,        // of a root definition: its loops, outermost first
   descending,     // of a root definition: loops that run from the last tile to the first
@@ -96,6 +101,8 @@ struct Placement {
   Location where;
 
   const Directive* find(DirectiveKind kind) const;
+  AxisLists split() const;
+  AxisLists fuse() const;
   std::optional<std::int64_t> tile_of(const std::string& axis) const;
   AxisNumbers tile() const;
   /// As written, or the loops of blocks(), slowest first, then the other tiled loops in the order of tile().
@@ -188,6 +195,8 @@ void check_legal(const Schedule& schedule, const Algorithm& algorithm, const Tar
 class PlacementBuilder {
  public:
   explicit PlacementBuilder(std::string name) { placement_.name = std::move(name); }
+  PlacementBuilder& split(AxisLists axes);
+  PlacementBuilder& fuse(AxisLists axes);
   PlacementBuilder& tile(AxisNumbers sizes);
   PlacementBuilder& reorder(std::vector<LoopName> loops);
   PlacementBuilder& descending(std::vector<LoopName> loops);

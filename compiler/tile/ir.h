@@ -429,6 +429,7 @@ struct Program {
   std::vector<std::string> extents;            // run-time extents, in the algorithm's order
   std::map<std::string, std::int64_t> known;   // extents that are fixed at compile time (D, Dv)
   std::map<std::string, std::int64_t> bounds;  // largest run-time value that a launch may have
+  std::vector<Multiple> multiples;             // what its rows rely on
   std::vector<std::string> scalars;
   std::vector<Tensor> tensors;
   std::vector<Kernel> kernels;

@@ -4,7 +4,6 @@
 
 #include "compiler/support/contains.h"
 #include "compiler/support/diagnostic.h"
-#include "compiler/tile/bounds.h"
 
 namespace astatide::tile {
 namespace {
@@ -151,62 +150,6 @@ bool KernelBuilder::covers_exactly(const std::string& axis) const {
   return evaluate_integer(extent, lowering.program.known) == nest.columns;
 }
 
-Coordinate KernelBuilder::coordinate(const std::string& axis) {
-  const NestLoop* loop = nest.over(axis);
-  if (!loop) return {axis, Expr(0), std::nullopt};
-  Coordinate out{axis, variable(loop->var) * Expr(loop->step), lowering.extent_of(axis)};
-  // A loop over the reduced axis that runs once does so for no element, too.
-  if (axis == nest.column ? covers_exactly(axis) : loop->step == 1) out.limit.reset();
-  return out;
-}
-
-std::vector<std::string> KernelBuilder::tile_axes(const std::vector<std::string>& axes) const {
-  std::vector<std::string> out{nest.row};
-  for (const std::string& axis : axes)
-    if (nest.is_tile_axis(axis) && axis != nest.row) out.push_back(axis);
-  return out;
-}
-
-View KernelBuilder::view(const Read& read, const std::vector<std::string>& axes) {
-  View out{read.tensor, read.indices, {}, 0};
-  for (const std::string& axis : axes) out.at.push_back(coordinate(axis));
-  return out;
-}
-
-View KernelBuilder::view(const std::string& tensor, const std::vector<std::string>& axes) {
-  Read read{tensor, {}};
-  for (const std::string& axis : axes) read.indices.push_back(variable(axis));
-  return view(read, tile_axes(axes));
-}
-
-View KernelBuilder::operand(const Expr& e, const std::string& rows, const std::string& other, const std::string& of,
-                            const Location& where) {
-  const auto* read = e.as<Read>();
-  if (!read)
-    throw UserError(where,
-                    of + ": contribution does not factor into tiles that can be copied: " + to_string(e) +
-                        " is no element of an input, so the product can't be one of tiles",
-                    {"give the input itself as the factor"});
-  Read placed = *read;
-  const std::string& foreign = rows == nest.row ? nest.column : nest.row;
-  for (Expr& index : placed.indices) {
-    if (!free_variables(index).contains(foreign)) continue;
-    if (foreign == nest.column || nest.rows != 1)
-      throw UserError(where,
-                      of + ": contribution does not factor into a (" + nest.row + "," + nest.column + ") and a (" +
-                          nest.column + "," + other + ") tile: " + to_string(e) + " varies with " + foreign,
-                      {"tile another axis of the rows"});
-    index = substitute(index, {{foreign, coordinate(foreign).origin}});
-  }
-  operands_.insert(read->tensor);
-  View out = view(placed, {rows, other});
-  // The contracted axis has a limit even where a tile covers it: it says how long the axis is.
-  for (Coordinate& coordinate : out.at)
-    if (!coordinate.limit && !nest.over(coordinate.axis) && coordinate.axis != nest.row)
-      coordinate.limit = lowering.extent_of(coordinate.axis);
-  return out;
-}
-
 Map KernelBuilder::map(const TileName& dst, const Expr& value, const std::vector<Expr>& predicates, double absent,
                        bool bounded) {
   Map out{dst, std::nullopt, renamed(value), {}, std::nullopt, {}};
@@ -233,26 +176,34 @@ Map KernelBuilder::map(const TileName& dst, const Expr& value, const std::vector
   return out;
 }
 
-// What memory holds there is nobody's: padding of shorter items, slots of a page that no position has yet. Its indices
-// may lead nowhere, and a NaN in it would come through a product with weights of 0.
-View KernelBuilder::visible_operand(const Expr& e, const std::string& rows, const std::string& other,
-                                    const std::string& of, const Location& where, const std::vector<Expr>& predicates) {
-  View out = operand(e, rows, other, of, where);
-  const auto along =
-      std::find_if(out.at.begin(), out.at.end(), [&](const Coordinate& coordinate) { return coordinate.axis == rows; });
-  const std::string& across = rows == nest.row ? nest.column : nest.row;
-  const std::map<std::string, Bounds> all{{across, {Expr(0), lowering.extent_of(across) - 1}}};
-  // The axis' own length comes first.
-  std::vector<Expr> ends;
-  if (along->limit) ends.push_back(*along->limit);
-  for (const Expr& predicate : conjuncts(predicates))
-    for (const Expr& inequality : as_inequalities(renamed(predicate), lowering.program, kernel)) {
-      const auto end = end_along(rows, inequality, all);
-      if (end && !is_never_negative(collect_terms(*end - lowering.extent_of(rows))) && !contains(ends, *end))
-        ends.push_back(*end);
-    }
-  along->limit = extreme(ends, Op::min);
+Map KernelBuilder::map_over_tiles(const TileName& dst, const Expr& value) {
+  Map out{dst, std::nullopt, value, {}, std::nullopt, {}};
+  const std::set<std::string> used = free_variables(value);
+  for (const Dim& dim : kernel.find(dst)->dims) {
+    if (!used.contains(dim.axis)) continue;
+    out.at.push_back(coordinate(dim.axis));
+    if (tensors_read(value).empty()) out.at.back().limit.reset();
+  }
   return out;
+}
+
+Expr KernelBuilder::without_coordinates(const Expr& e, Block& constants) {
+  const std::set<std::string> used = free_variables(e);
+  if (!used.contains(nest.row)) return e;
+  const bool reads_tiles = std::any_of(kernel.mems.begin(), kernel.mems.end(), [&](const Mem& mem) {
+    return used.contains(mem.name) || used.contains(new_value_name(mem.name));
+  });
+  if (reads_tiles) {
+    std::vector<Expr> operands = children(e);
+    for (Expr& operand : operands) operand = without_coordinates(operand, constants);
+    return with_children(e, std::move(operands));
+  }
+  const auto [found, added] = row_constants_.try_emplace(e);
+  if (added) {
+    found->second = declare(e.as<Read>() ? e.as<Read>()->tensor + "_row" : "constant_row", {nest.row});
+    constants.push_back({map_over_tiles(found->second, e)});
+  }
+  return variable(found->second);
 }
 
 void KernelBuilder::add_product(Block& block, const TileName& dst, const Product& product, const Placement* placement,
@@ -406,7 +357,7 @@ void KernelBuilder::add_output(Block& block, const RowValue& value) {
   }
   const Placement* placement = lowering.schedule.find(value.name);
   const bool by_tma = placement && placement->copy() == CopyPath::tma && lowering.is_cuda();
-  block.push_back({Copy{view(value.name, value.indices), tile, by_tma ? Via::tma : Via::store, {}, 0}});
+  block.push_back({Copy{view(value), tile, by_tma ? Via::tma : Via::store, {}, 0}});
 }
 
 Block KernelBuilder::inside_loops(Block block, const std::vector<const NestLoop*>& loops) const {

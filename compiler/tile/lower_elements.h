@@ -64,12 +64,20 @@ class KernelBuilder {
   View view(const Read& read, const std::vector<std::string>& axes);
   /// The tile of a tensor that is indexed by these axes.
   View view(const std::string& tensor, const std::vector<std::string>& axes);
+  /// The tile of an output.
+  View view(const RowValue& output);
   std::vector<std::string> tile_axes(const std::vector<std::string>& axes) const;
 
   /// dst = value where predicates, with the coordinates that they read. `bounded`: beyond the end of the reduced axis
   /// too an element is absent.
   Map map(const TileName& dst, const Expr& value, const std::vector<Expr>& predicates = {}, double absent = 0,
           bool bounded = false);
+
+  /// dst = value over tiles, with the coordinates that it reads.
+  Map map_over_tiles(const TileName& dst, const Expr& value);
+  /// An expression over tiles for where nothing has coordinates: what varies with the row beside tiles is in a tile of
+  /// its own, which maps in `constants` compute.
+  Expr without_coordinates(const Expr& e, Block& constants);
 
   /// Computes an element's tile and names it. `kept_elsewhere`: the space that the schedule names is that of a row
   /// which the tile is copied into.
@@ -132,6 +140,7 @@ class KernelBuilder {
   Family family_ = Family::unset;
   bool tf32_ = false;
   std::map<std::string, TileName> declared_;
+  std::map<Expr, TileName> row_constants_;
 };
 
 }  // namespace astatide::tile

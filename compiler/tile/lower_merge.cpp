@@ -73,7 +73,7 @@ class Merge {
 
   void merge(Block& out, const Slot& slot, const Expr& part) const {
     const Expr& whole = builder_.values.at(slot.name);
-    out.push_back({Map{whole.as<Variable>()->name, std::nullopt, merged(slot.op, whole, part), {}, std::nullopt, {}}});
+    out.push_back({builder_.map_over_tiles(whole.as<Variable>()->name, merged(slot.op, whole, part))});
   }
 
   Block merge_references() const {

@@ -22,7 +22,8 @@ struct StoredTensor {
 class Lowering {
  public:
   Lowering(const Algorithm& algorithm, const Schedule& schedule, const LowerOptions& options, std::string axis,
-           std::vector<std::string> rows, std::map<std::string, Expr> axis_extents);
+           std::vector<std::string> rows, std::map<std::string, Expr> axis_extents,
+           const std::vector<RowValue>& values);
 
   const Algorithm& algorithm;
   const Schedule& schedule;

@@ -27,7 +27,8 @@ class RecurrenceLowering {
   RecurrenceLowering(const Algorithm& algorithm, const Recurrence& recurrence, const Schedule& schedule,
                      const LowerOptions& options)
       : recurrence_(recurrence),
-        lowering_(algorithm, schedule, options, recurrence.axis, recurrence.rows, recurrence.axis_extents) {}
+        lowering_(algorithm, schedule, options, recurrence.axis, recurrence.rows, recurrence.axis_extents,
+                  recurrence.values) {}
 
   Program run() {
     const Placement& placement = main_placement();
@@ -214,13 +215,15 @@ class RecurrenceLowering {
   Block state_in_registers() {
     Block loop = loop_over_tiles(step());
     Block finish = in_parts() ? store() : finalize();
-    return builder_->inside_loops(joined({units(), std::move(loop), std::move(finish)}), builder_->loops_outside());
+    return builder_->inside_loops(joined({units(), std::move(constants_), std::move(loop), std::move(finish)}),
+                                  builder_->loops_outside());
   }
 
   Block state_in_memory() {
     const auto inside = builder_->loops_inside();
     Block init = builder_->inside_loops(joined({units(), store()}), inside);
-    Block body = builder_->inside_loops(joined({load(), step(), store()}), inside);
+    Block one = step();
+    Block body = builder_->inside_loops(joined({std::move(constants_), load(), std::move(one), store()}), inside);
     Block loop = loop_over_tiles(std::move(body));
     Block finish;
     if (!in_parts()) finish = builder_->inside_loops(joined({load(), finalize()}), inside);
@@ -247,14 +250,14 @@ class RecurrenceLowering {
   RescaleMode rescale() const { return lowering_.schedule.rescale.mode; }
 
   /// Says of the step's advance how far its references may fall behind.
-  void add_slack(Block& out) const {
+  void add_slack(Block& out) {
     const RescaleBounds bounds = rescale_bounds(lowering_.schedule, narrowest_weights(out, builder_->kernel));
     Advance::Slack slack;
     slack.grow = bounds.grow;
     slack.over = bounds.over;
     const std::map<std::string, Expr> tiles = old_and_new_tiles();
     for (const Slot* reference : references_) {
-      const Expr growth = substitute(*reference->growth, tiles);
+      const Expr growth = builder_->without_coordinates(substitute(*reference->growth, tiles), constants_);
       slack.growth = reference == references_.front() ? growth : max(slack.growth, growth);
       if (rescale() == RescaleMode::optimistic) slack.witnesses.push_back(parts_.at(reference->witness));
     }
@@ -299,7 +302,8 @@ class RecurrenceLowering {
     const std::map<std::string, Expr> tiles = old_and_new_tiles();
     for (const Slot& slot : recurrence_.slots)
       if (!is_reference(slot) && !(slot.move == variable(slot.name)))
-        advance.moving.push_back({tile_of(slot), substitute(slot.move, tiles)});
+        advance.moving.push_back(
+            {tile_of(slot), builder_->without_coordinates(substitute(slot.move, tiles), constants_)});
     if (!advance.updates.empty()) out.push_back({std::move(advance)});
   }
 
@@ -329,6 +333,7 @@ class RecurrenceLowering {
   KernelBuilder* builder_ = nullptr;
   std::vector<const Slot*> references_;
   std::map<std::string, TileName> parts_;  // sums over one tile, by slot
+  Block constants_;                        // of rows, that the advance reads
   std::map<std::string, StoredTensor> state_tensors_;
   bool state_in_memory_ = false;       // between the tiles of the axis
   std::string part_begin_, part_end_;  // tiles

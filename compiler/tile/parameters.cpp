@@ -7,20 +7,64 @@
 
 namespace astatide::tile {
 
+namespace {
+
+/// What r % length is added to in `index`, where nothing else reads the axis.
+std::optional<Expr> beside_remainder(const Expr& index, const std::string& axis, const Expr& length) {
+  const Expr remainder = mod(variable(axis), length);
+  if (index == remainder) return Expr(0);
+  if (!index.is_call(Op::add)) return std::nullopt;
+  const Expr &a = index.as<Call>()->args[0], &b = index.as<Call>()->args[1];
+  const Expr& rest = a == remainder ? b : a;
+  if (!(a == remainder || b == remainder) || free_variables(rest).contains(axis)) return std::nullopt;
+  return rest;
+}
+
+/// The dimensions along which an axis runs.
+std::vector<std::size_t> dims_along(const View& view, const std::string& axis) {
+  std::vector<std::size_t> out;
+  for (std::size_t dim = 0; dim < view.indices.size(); ++dim)
+    if (free_variables(view.indices[dim]).contains(axis)) out.push_back(dim);
+  return out;
+}
+
+/// Sets the dimensions of the rows, if they have a form.
+bool find_rows(const View& view, const std::string& axis, TiledView& form) {
+  const std::vector<std::size_t> dims = dims_along(view, axis);
+  if (dims.size() == 1) {
+    form.row_dim = static_cast<int>(dims[0]);
+    return view.indices[dims[0]] == variable(axis);
+  }
+  if (dims.size() != 2) return false;
+  for (const std::size_t side : {0, 1}) {
+    const std::size_t slow = dims[side], fast = dims[1 - side];
+    const Expr& quotient = view.indices[slow];
+    if (!quotient.is_call(Op::floor_div) || !(quotient.as<Call>()->args[0] == variable(axis))) continue;
+    const Expr& length = quotient.as<Call>()->args[1];
+    const auto origin = beside_remainder(view.indices[fast], axis, length);
+    if (!origin || free_variables(length).contains(axis)) continue;
+    form.row_dim = static_cast<int>(slow);
+    form.packed = PackedRows{static_cast<int>(fast), length, *origin};
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 std::optional<TiledView> tiled_view(const View& view, const Mem& tile) {
   if (tile.dims.size() != 2) return std::nullopt;
-  std::optional<int> rows, columns;
-  for (std::size_t dim = 0; dim < view.indices.size(); ++dim) {
-    const Expr& index = view.indices[dim];
-    const std::set<std::string> names = free_variables(index);
-    for (const auto& [axis, found] : {std::pair{tile.dims[0].axis, &rows}, std::pair{tile.dims[1].axis, &columns}}) {
-      if (!names.contains(axis)) continue;
-      if (*found || !(index == variable(axis))) return std::nullopt;
-      *found = static_cast<int>(dim);
-    }
-  }
-  if (!rows || !columns || *rows == *columns) return std::nullopt;
-  return TiledView{*rows, *columns};
+  TiledView form;
+  const std::vector<std::size_t> columns = dims_along(view, tile.dims[1].axis);
+  if (columns.size() != 1 || !(view.indices[columns[0]] == variable(tile.dims[1].axis))) return std::nullopt;
+  form.column_dim = static_cast<int>(columns[0]);
+  if (!find_rows(view, tile.dims[0].axis, form)) return std::nullopt;
+  return form;
+}
+
+Expr TiledView::end_of_rows(const Tensor& tensor) const {
+  const Expr& length = tensor.dims[static_cast<std::size_t>(row_dim)];
+  return packed ? packed->length * length : length;
 }
 
 const View* view_stored_by_tma(const Stmt& stmt) {
@@ -58,7 +102,8 @@ std::optional<Parameter> tensor_map_of(const Kernel& kernel, const std::string& 
                     form->row_dim,
                     form->column_dim,
                     stored ? kStoredRows : tile->dims[0].extent / shares,
-                    stored != nullptr};
+                    stored != nullptr,
+                    form->packed};
   });
   return map;
 }

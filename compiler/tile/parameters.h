@@ -9,6 +9,13 @@
 
 namespace astatide::tile {
 
+/// Rows that run along two dimensions of a tensor, one of which varies faster: row r is place r % length along it, from
+/// `origin` on, and place r / length along the other.
+struct PackedRows {
+  int fast_dim = 0;
+  Expr length, origin;
+};
+
 /// A parameter of a kernel as both backends pass it, in order: for each tensor that it touches a pointer and one stride
 /// a dimension (in elements, 64 bits), or, where TMA copies it, a tensor map; then the extents (i32), then the scalars
 /// (f32), then, where the kernel is persistent, the counter that deals out its tiles.
@@ -20,12 +27,17 @@ struct Parameter {
   int inner = 0;        // of a tensor map: the dimension along a row
   int rows = 0;         // of a tensor map: of what one copy moves
   bool stored = false;  // of a tensor map: TMA writes the tensor
+  std::optional<PackedRows> packed{};  // of a tensor map; one copy then moves whole runs of the faster dimension
 };
 
-/// How tiles of a tensor are copied by TMA: their rows run along one dimension of the tensor, one by one, their columns
-/// along another; the other dimensions have one place a tile.
+/// How tiles of a tensor are copied by TMA: their rows run along one dimension of the tensor, one by one, or along that
+/// and a faster one, their columns along another; the other dimensions have one place a tile.
 struct TiledView {
   int row_dim = 0, column_dim = 0;
+  std::optional<PackedRows> packed{};
+
+  /// Where the tensor ends along the rows.
+  Expr end_of_rows(const Tensor& tensor) const;
 };
 /// Nothing where a view has no such form.
 std::optional<TiledView> tiled_view(const View& view, const Mem& tile);

@@ -290,6 +290,8 @@ std::string print(const Program& program) {
   if (!program.extents.empty()) out += "extents " + join(program.extents, ", ", same) + "\n";
   if (!program.known.empty()) out += "known " + print_numbers(program.known, " = ") + "\n";
   if (!program.bounds.empty()) out += "bound " + print_numbers(program.bounds, " <= ") + "\n";
+  for (const Multiple& multiple : program.multiples)
+    out += "multiple " + to_string(multiple.value) + " of " + to_string(multiple.of) + "\n";
   if (!program.scalars.empty()) out += "scalars " + join(program.scalars, ", ", same) + "\n";
   for (const Tensor& tensor : program.tensors) out += print_tensor(tensor) + "\n";
   for (const Kernel& kernel : program.kernels) out += "\n" + print(kernel);

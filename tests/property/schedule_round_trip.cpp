@@ -84,6 +84,18 @@ class RandomSchedule {
         info.power_of_two ? std::int64_t{1} << below(7)
                           : between(std::max<std::int64_t>(info.least, 1), std::max<std::int64_t>(info.most, 1)));
     switch (*info.kind) {
+      case DirectiveKind::split: {
+        const std::vector<std::string> axes = names(3);
+        out.split({{axes[0], {axes[1], axes[2]}}});
+        break;
+      }
+      case DirectiveKind::fuse: {
+        std::vector<std::string> axes = names(4);
+        const std::string fused = axes.back();
+        axes.pop_back();
+        out.fuse({{fused, axes}});
+        break;
+      }
       case DirectiveKind::tile:
         out.tile(numbers(info.least, info.most, count));
         break;
@@ -305,8 +317,27 @@ class CppReader {
     return out;
   }
 
+  AxisLists axis_lists() {
+    AxisLists out;
+    expect("{");
+    while (!next_is('}')) {
+      expect("{");
+      const std::string axis = string();
+      expect(",");
+      out.emplace_back(axis, loops());
+      expect("}");
+      if (next_is(',')) expect(",");
+    }
+    expect("}");
+    return out;
+  }
+
   void add(PlacementBuilder& out, const std::string& call) {
-    if (call == "tile") {
+    if (call == "split") {
+      out.split(axis_lists());
+    } else if (call == "fuse") {
+      out.fuse(axis_lists());
+    } else if (call == "tile") {
       out.tile(axis_numbers());
     } else if (call == "reorder") {
       out.reorder(loops());
