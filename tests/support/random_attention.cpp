@@ -86,7 +86,7 @@ std::string some_step(Dice& dice) {
       "select(i < j, @, @ * 0.5)",
       "limit * sigmoid(@)",
       "@ + slow * @ * @",
-      "log(1.0 + exp(@))",
+      "max((@), 0.0) + log(1.0 + exp(-abs(@)))",
   });
 }
 

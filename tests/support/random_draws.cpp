@@ -24,7 +24,9 @@ constexpr int kMostSmaller = 60;
 
 /// One compilation of a draw, and what it needs to be made again.
 struct DrawnKernel {
+  std::uint64_t seed = 0;
   AttentionChoice choice;
+  std::string shipped;  // the schedule that it started from
   Schedule schedule;
   ScalarType dtype = ScalarType::f32;
   std::map<std::string, std::int64_t> widths;
@@ -71,12 +73,21 @@ Case case_of(const DrawnKernel& draw, const Lengths& lengths) {
   return c;
 }
 
+/// ASTATIDE_DRAWS is set: many draws, watched by a person.
+bool is_soak() { return std::getenv("ASTATIDE_DRAWS") != nullptr; }
+
+/// A crash or an endless wait leaves the number of its draw behind.
+void announce(const DrawnKernel& draw) {
+  if (is_soak()) std::cout << "seed " << draw.seed << std::endl;
+}
+
 /// Runs and compares; what is wrong, or nothing. Throws as the compiler and the runtime do.
 std::string difference(const DrawnKernel& draw, const Lengths& lengths, const Device& device, std::mutex& launching) {
   const Case c = case_of(draw, lengths);
   HostTensors outputs;
   {
     const std::lock_guard lock(launching);
+    announce(draw);
     outputs = run_case(c, draw.schedule, device);
   }
   std::string out;
@@ -123,10 +134,8 @@ std::pair<DrawnKernel, Lengths> smallest(DrawnKernel draw, Lengths lengths, cons
   for (bool again = true; again && left > 0;) {
     again = false;
     std::vector<DrawnKernel> less;
-    for (AttentionChoice& choice : draw.choice.smaller())
-      less.push_back({std::move(choice), draw.schedule, draw.dtype, draw.widths});
-    for (Schedule& schedule : smaller(draw.schedule))
-      less.push_back({draw.choice, std::move(schedule), draw.dtype, draw.widths});
+    for (AttentionChoice& choice : draw.choice.smaller()) less.emplace_back(draw).choice = std::move(choice);
+    for (Schedule& schedule : smaller(draw.schedule)) less.emplace_back(draw).schedule = std::move(schedule);
     for (DrawnKernel& candidate : less)
       if (is_wrong(candidate, lengths)) {
         draw = std::move(candidate);
@@ -166,7 +175,6 @@ class Drawing {
     if (const char* draws = std::getenv("ASTATIDE_DRAWS")) {
       options_.wanted = std::atoi(draws);
       only_one_ = false;
-      soak_ = true;
     }
     next_ = first_;
   }
@@ -189,10 +197,8 @@ class Drawing {
         const std::lock_guard lock(mutex_);
         const int done = options_.lengths > 0 ? counts_.compared : counts_.kernels;
         const bool enough = only_one_ ? next_ > first_ : done >= options_.wanted;
-        if (enough || counts_.failures.size() >= (soak_ ? 1000 : 3)) return;
+        if (enough || counts_.failures.size() >= (is_soak() ? 1000 : 3)) return;
         seed = next_++;
-        // A crash leaves the number of the draw behind.
-        if (soak_) std::cout << "seed " << seed << std::endl;
       }
       draw(seed);
     }
@@ -201,6 +207,7 @@ class Drawing {
   void draw(std::uint64_t seed) {
     Dice dice(seed);
     DrawnKernel draw;
+    draw.seed = seed;
     try {
       if (!find_legal(dice, draw)) {
         const std::lock_guard lock(mutex_);
@@ -214,6 +221,7 @@ class Drawing {
     {
       const std::lock_guard lock(mutex_);
       ++counts_.kernels;
+      ++counts_.kernels_of[draw.shipped];
     }
     for (int n = 0; n < options_.lengths; ++n) {
       const Lengths lengths = random_lengths_of(dice);
@@ -248,6 +256,7 @@ class Drawing {
     for (int n = 0; n < kMostSchedules; ++n) {
       const std::string& name = dice.one_of(options_.schedules);
       const Schedule shipped = load_schedule(name);
+      draw.shipped = name;
       const bool tensor_cores = !name.starts_with("simt/") && !name.starts_with("cpu/");
       draw.dtype = dice.one_of<ScalarType>({ScalarType::f32, ScalarType::f16, ScalarType::bf16});
       if (tensor_cores && !name.ends_with("_tf32"))
@@ -288,7 +297,7 @@ class Drawing {
     const auto [less, shorter] = smallest(draw, lengths, options_.device, launching_);
     text += "the smallest that is wrong:\n" + fault(less, shorter, options_.device, launching_) + "\n" +
             text_of_draw(less, shorter);
-    if (soak_) std::cout << text << std::endl;
+    if (is_soak()) std::cout << text << std::endl;
     const std::lock_guard lock(mutex_);
     counts_.failures.push_back(std::move(text));
   }
@@ -298,7 +307,7 @@ class Drawing {
   std::mutex launching_;  // one after the other, so that a fault is that of its draw
   DrawCounts counts_;
   std::uint64_t first_ = 1, next_ = 1;
-  bool only_one_ = false, soak_ = false;
+  bool only_one_ = false;
 };
 
 }  // namespace
@@ -316,8 +325,10 @@ DrawCounts run_draws(const DrawOptions& options) { return Drawing(options).run()
 void check_draws(const DrawOptions& options) {
   const DrawCounts counts = run_draws(options);
   std::cout << counts.summary() << "\n";
-  if (std::getenv("ASTATIDE_DRAWS") != nullptr)
-    for (const auto& [kind, count] : counts.refusals) std::cout << "  " << count << " " << kind << "\n";
+  if (is_soak()) {
+    for (const auto& [schedule, count] : counts.kernels_of) std::cout << "  " << count << " from " << schedule << "\n";
+    for (const auto& [kind, count] : counts.refusals) std::cout << "  " << count << " refused: " << kind << "\n";
+  }
   for (const std::string& failure : counts.failures) FAIL_CHECK(failure);
   CHECK(counts.kernels > 0);
 }

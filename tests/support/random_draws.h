@@ -32,6 +32,8 @@ struct DrawCounts {
   int compared = 0;  // runs: kernels with lengths
   int refused_schedules = 0, refused_algorithms = 0, refused_runs = 0;
   std::uint64_t first_seed = 0, seeds = 0;
+  /// Kernels by the shipped schedule that theirs started from.
+  std::map<std::string, int> kernels_of;
   /// What refusals say, without their numbers, and how often.
   std::map<std::string, int> refusals;
   /// What is wrong, with the seed, the algorithm and the schedule, and the smallest that is wrong in the same way.
