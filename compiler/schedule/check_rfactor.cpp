@@ -14,7 +14,8 @@ void check_one(LegalityCheck& check, const LoopNest& nest, const Directive& dire
   };
   const LoopName loop = nest.axis + ".s";
   if (parts.axis != nest.axis) {
-    const std::string written = "rfactor: {" + nest.axis + ": [" + loop + ", 16]}";
+    const std::string written =
+        "rfactor: {" + nest.axis + ": [" + loop + ", " + std::to_string(parts.parts != 0 ? parts.parts : 16) + "]}";
     return error(directive.where, parts.axis + " is not the axis that " + nest.root + " reduces, that is " + nest.axis,
                  {written});
   }
