@@ -25,16 +25,23 @@ struct Place {
 
 struct Workspace {
   std::map<std::string, Place> places;
+  std::map<std::string, std::int64_t> counters;  // how many, by tensor: they lie with the device, not here
   std::int64_t bytes = 0;
 };
 
 Workspace plan_workspace(const tile::Program& program, const Extents& extents) {
   Workspace out;
   for (const tile::Tensor& tensor : program.tensors) {
-    if (tensor.role != tile::Tensor::Role::scratch) continue;
+    const bool counters = tensor.role == tile::Tensor::Role::counters;
+    if (tensor.role != tile::Tensor::Role::scratch && !counters) continue;
     const std::vector<std::int64_t> shape = evaluate_shape(tensor.dims, extents);
     const int size = size_in_bytes(tensor.type);
     const std::int64_t count = runtime::checked_element_count(shape, size, "scratch tensor " + tensor.name);
+    if (counters) {
+      out.places[tensor.name] = {0, runtime::dense_strides(shape)};
+      out.counters[tensor.name] = count;
+      continue;
+    }
     out.places[tensor.name] = {out.bytes, runtime::dense_strides(shape)};
     std::int64_t end = 0;
     if (__builtin_add_overflow(out.bytes, count * size, &end) ||
@@ -181,6 +188,12 @@ std::int64_t count_tiles(const tile::Kernel& kernel, const Extents& extents, con
   return product;
 }
 
+/// The same with the extent that launches choose, where there is one.
+void choose_parts(const Compiled& compiled, Extents& extents) {
+  if (const auto& parts = compiled.program.parts)
+    extents[parts->extent] = parts->choose(extents, compiled.code->resident_blocks(0));
+}
+
 /// What the words of a kernel's arguments are made from.
 struct Bindings {
   const std::map<std::string, TensorView>& tensors;
@@ -243,6 +256,8 @@ ArgumentValue argument_of(const tile::Parameter& parameter, const Bindings& boun
       return {parameter.kind, word_of(bound.scalars.at(parameter.name))};
     case Kind::tensor_map:
       return {parameter.kind, 0, mapped_tensor(parameter, bound.tensors.at(parameter.name), bound.extents)};
+    case Kind::arrivals:
+      return {parameter.kind, bits(bound.workspace.counters.at(parameter.name))};  // the device's
     case Kind::counter:
       return {parameter.kind};  // the device's
   }
@@ -256,7 +271,8 @@ bool is_empty(const TensorView& view) { return std::find(view.shape.begin(), vie
 void Executable::launch(const LaunchArguments& arguments) const {
   const Compiled& compiled = *state_->compiled;
   const tile::Program& program = compiled.program;
-  const Extents extents = checked_extents(compiled, arguments);
+  Extents extents = checked_extents(compiled, arguments);
+  choose_parts(compiled, extents);
   const std::map<std::string, float> scalars = checked_scalars(compiled.algorithm, extents, arguments.scalars);
   const bool nothing_to_write =
       std::all_of(compiled.declared.begin(), compiled.declared.end(), [&](const DeclaredTensor& declared) {
@@ -290,6 +306,7 @@ std::int64_t Executable::workspace_bytes(const std::map<std::string, std::int64_
   Diagnostics errors;
   check_extents(state_->compiled->algorithm, all, errors);
   errors.throw_if_any();
+  choose_parts(*state_->compiled, all);
   return plan_workspace(state_->compiled->program, all).bytes;
 }
 
@@ -308,7 +325,7 @@ std::map<std::string, std::int64_t> extents_of(const Algorithm& algorithm,
 TensorView describe_tensor(const Executable& executable, const std::string& name,
                            const std::map<std::string, std::int64_t>& extents) {
   const tile::Tensor* tensor = executable.program().find_tensor(name);
-  if (tensor == nullptr || tensor->role == tile::Tensor::Role::scratch)
+  if (tensor == nullptr || tensor->role == tile::Tensor::Role::scratch || tensor->role == tile::Tensor::Role::counters)
     throw UserError(fmt::format("the algorithm has no tensor {}", name));
   Extents all = extents;
   for (const auto& [known, value] : executable.program().known) all.try_emplace(known, value);

@@ -154,7 +154,13 @@ void check_axis_parts(const AxisParts& parts, const Subject& subject) {
   if (parts.loop != parts.axis + ".s")
     subject.error(quoted(parts.loop) + " is not the loop over the parts of " + quoted(parts.axis),
                   {"that is " + quoted(parts.axis) + ".s"});
-  subject.check_number(parts.parts, "the number of parts");
+  if (parts.size != 0) {
+    if (parts.size < 1 || parts.size > kMostPartSize)
+      subject.error("split_size is " + std::to_string(parts.size) + ", allowed are 1 to " +
+                    std::to_string(kMostPartSize));
+  } else if (parts.parts != 0) {
+    subject.check_number(parts.parts, "the number of parts");
+  }
 }
 
 void check_axis_lists(const AxisLists& lists, const Subject& subject) {

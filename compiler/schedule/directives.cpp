@@ -34,6 +34,14 @@ std::vector<DirectiveInfo> make_table() {
        "refused.",
        "bound: {Sk: 1024}", "S: f32[i 16, j Sk] in shared       # how much?",
        "S: f32[i 16, j 1024] in shared     # 65536 bytes"},
+      {"deterministic", std::nullopt, kTopLevel, Form::flag, 1, 1, false,
+       "A demand that is checked, and changes no kernel: what an output's row is reduced to, bit by bit, depends on "
+       "its "
+       "own elements, their number and the kernel, but neither on how many rows, heads or batches a launch has nor on "
+       "how many multiprocessors the machine has. What would break it is refused: parts whose number launches choose. "
+       "(Launches with the same arguments give the same bits with any schedule.)",
+       "deterministic: true", "O: {rfactor: {j: [j.s, auto]}}     # a row's sums in as many parts as suit the batch",
+       "error: rfactor of O: auto chooses the number of parts by the other rows of a launch"},
       {"warps", std::nullopt, kTopLevel, Form::role_numbers, 1, 4, false,
        "Warpgroups of four warps with one task each (sm_90a, mma: wgmma): one producer, whose first thread copies "
        "tiles into "
@@ -101,11 +109,35 @@ std::vector<DirectiveInfo> make_table() {
        "Splits the axis that is reduced into so many parts of whole tiles, for outputs with too few tiles to fill a "
        "machine, as in decoding. The loop over the parts, j.s, is one of gpu_blocks or parallel. Each block carries "
        "the running state over the tiles of its part, as far as predicates leave some, and stores it in global memory, "
-       "in f32; a second kernel merges the states of a row, by rules that the algebra gives, and writes the outputs. "
-       "Parts without tiles are fine. Of rewrite: online; a state takes a slot of scratch for each part.",
+       "in f32; the states of a row are merged by rules that the algebra gives (merge says by whom), and the outputs "
+       "written. Parts without tiles are fine. A number: so many parts, of equally many tiles. {split_size: 1024}: "
+       "parts "
+       "of 1024 elements from the first on, however many that gives, so that what a row is summed to depends on "
+       "nothing "
+       "but its own elements and that number. auto: each launch chooses how many, from lengths and the machine, so "
+       "that "
+       "the blocks are as many as it holds at once: no length is compiled in, and bits may differ from batch to batch. "
+       "Of rewrite: online; a state takes a slot of scratch for each part.",
        "O: {rfactor: {j: [j.s, 16]}, gpu_blocks: [j.s, i.o, h, b]}", "blocks b, h, i.o: for j.o: step; write O",
        "blocks b, h, i.o, j.s: for j.o of part j.s: step; write state[j.s]\n"
        "blocks b, h, i: for j.s: merge state[j.s]; write O"},
+      {"merge",
+       Kind::merge,
+       kRootDefinition,
+       Form::word,
+       0,
+       0,
+       false,
+       "Beside rfactor: who merges the states of a row's parts. kernel (the default): a second kernel, behind the "
+       "first. "
+       "last_block: of the blocks that make them the one that ends last, as a counter in global memory tells, in the "
+       "same launch. Either way states are merged in the order of the parts, so bits do not depend on who is last.",
+       "O: {rfactor: {j: [j.s, 16]}, merge: last_block, gpu_blocks: [j.s, i.o, h, b]}",
+       "blocks b, h, i.o, j.s: for j.o of part j.s: step; write state[j.s]\n"
+       "blocks b, h, i: for j.s: merge state[j.s]; write O",
+       "blocks b, h, i.o, j.s:\n  for j.o of part j.s: step\n  write state[j.s]\n"
+       "  if 16 blocks have: for j.s: merge state[j.s]; write O",
+       {"kernel", "last_block"}},
       {"gpu_blocks", Kind::gpu_blocks, kRootDefinition, Form::loops, 0, 0, false,
        "The outermost loops, spread over the blocks of the grid; the first varies fastest from block to block.",
        "O: {gpu_blocks: [i.o, h, b]}", "for b: for h: for i.o: body",
@@ -354,7 +386,8 @@ std::string describe_form(ValueForm form) {
     case ValueForm::extent_numbers:
       return "a map of extents to integers, such as {Sk: 1024}";
     case ValueForm::axis_parts:
-      return "an axis with a loop and a number of parts, such as {j: [j.s, 16]}";
+      return "an axis with a loop and a number of parts, such as {j: [j.s, 16]}, or auto or {split_size: 1024} in "
+             "place of the number";
     case ValueForm::axis_lists:
       return "a map of axes to lists of axes, such as {r: [g, i]}";
     case ValueForm::part:

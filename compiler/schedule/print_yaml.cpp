@@ -56,7 +56,10 @@ std::string flow(const Directive& directive) {
         return "{" + out + "}";
       },
       [](const AxisParts& parts) {
-        return "{" + word(parts.axis) + ": [" + word(parts.loop) + ", " + std::to_string(parts.parts) + "]}";
+        const std::string how = parts.size != 0        ? "{split_size: " + std::to_string(parts.size) + "}"
+                                : parts.is_automatic() ? "auto"
+                                                       : std::to_string(parts.parts);
+        return "{" + word(parts.axis) + ": [" + word(parts.loop) + ", " + how + "]}";
       });
 }
 
@@ -71,6 +74,7 @@ std::string print_schedule(const Schedule& schedule) {
                                                     : "none") +
          "\n";
   if (!schedule.bound.empty()) out += "bound: " + flow(schedule.bound) + "\n";
+  if (schedule.deterministic) out += "deterministic: true\n";
   if (!schedule.warps.empty()) {
     std::string warps = flow(schedule.warps);
     if (schedule.alternate) warps.insert(warps.size() - 1, ", alternate: true");

@@ -132,10 +132,18 @@ JsonEntries value_schema(const DirectiveInfo& info) {
               {"propertyNames", reference_to("name")},
               {"additionalProperties", numbers_by_name(info)}};
     case ValueForm::axis_parts: {
+      const std::string size =
+          json_object({{"type", json_string("integer")}, {"minimum", "1"}, {"maximum", std::to_string(kMostPartSize)}});
+      const std::string sized = json_object({{"type", json_string("object")},
+                                             {"required", json_array({json_string("split_size")})},
+                                             {"additionalProperties", "false"},
+                                             {"properties", json_object({{"split_size", size}})}});
+      const std::string chosen = json_object({{"enum", json_array({json_string("auto")})}});
+      const std::string how = json_object({{"oneOf", json_array({numbers_by_name(info), chosen, sized})}});
       const std::string parts = json_object({{"type", json_string("array")},
                                              {"minItems", "2"},
                                              {"maxItems", "2"},
-                                             {"items", json_array({reference_to("loop"), numbers_by_name(info)})}});
+                                             {"items", json_array({reference_to("loop"), how})}});
       return {{"type", json_string("object")},
               {"minProperties", "1"},
               {"maxProperties", "1"},

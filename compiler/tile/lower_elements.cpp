@@ -79,7 +79,16 @@ std::vector<Expr> predicates_of(const Expr& e, const std::vector<TiledElement>& 
 }
 
 KernelBuilder::KernelBuilder(Lowering& lowering_, const Placement& placement, std::string kernel_name)
-    : lowering(lowering_), names(lowering_.names), nest(make_nest(lowering_, placement, names)), placement_(placement) {
+    : KernelBuilder(lowering_, placement, std::move(kernel_name), lowering_.names) {}
+
+KernelBuilder::KernelBuilder(KernelBuilder& within, const Placement& placement)
+    : KernelBuilder(within.lowering, placement, within.kernel.name, within.names) {}
+
+KernelBuilder::KernelBuilder(Lowering& lowering_, const Placement& placement, std::string kernel_name, FreshNames taken)
+    : lowering(lowering_),
+      names(std::move(taken)),
+      nest(make_nest(lowering_, placement, names)),
+      placement_(placement) {
   family_ = family();
   tf32_ = tf32();
   kernel.name = std::move(kernel_name);

@@ -42,6 +42,8 @@ void check_size(const Expr& e, const Location& where);
 class KernelBuilder {
  public:
   KernelBuilder(Lowering& lowering, const Placement& placement, std::string kernel_name);
+  /// Statements for another kernel: names that it has are not given again.
+  KernelBuilder(KernelBuilder& within, const Placement& placement);
 
   Lowering& lowering;
   FreshNames names;
@@ -111,6 +113,7 @@ class KernelBuilder {
   Kernel finish(Block body);
 
  private:
+  KernelBuilder(Lowering& lowering, const Placement& placement, std::string kernel_name, FreshNames names);
   /// A tile that a product with a tile of `tensor` can read: multiply-adds of a GPU read shared memory, tensor cores
   /// registers of the tensor's type.
   TileName as_operand(Block& block, const TileName& tile, const std::string& tensor);

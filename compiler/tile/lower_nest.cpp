@@ -120,6 +120,16 @@ std::string Lowering::add_scratch(const std::string& base, const std::vector<std
   return tensor.name;
 }
 
+std::string Lowering::add_counters(const std::string& base, std::vector<Expr> dims) {
+  program.tensors.push_back({names.fresh(base), ScalarType::i32, std::move(dims), Tensor::Role::counters});
+  return program.tensors.back().name;
+}
+
+std::string Lowering::add_chosen_extent(const std::string& base) {
+  program.extents.push_back(names.fresh(base));
+  return program.extents.back();
+}
+
 const NestLoop* Nest::over(const std::string& wanted) const {
   for (const NestLoop& loop : loops)
     if (loop.axis == wanted) return &loop;

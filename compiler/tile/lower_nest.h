@@ -46,6 +46,10 @@ class Lowering {
   std::string add_axis(const std::string& base, const Expr& extent);
   /// A tensor in global memory over whole axes, f32.
   std::string add_scratch(const std::string& base, const std::vector<std::string>& axes);
+  /// Counters of blocks.
+  std::string add_counters(const std::string& base, std::vector<Expr> dims);
+  /// An extent that launches choose; who asks for it says by what.
+  std::string add_chosen_extent(const std::string& base);
 
  private:
   std::map<std::string, Expr> axis_extents_;

@@ -38,11 +38,12 @@ class RecurrenceLowering {
     check_rescale(lowering_.schedule, recurrence_, references_);
     lowering_.check_elements(recurrence_.elements);
     if (const auto parts = placement.rfactor())
-      lowering_.parts_axis = lowering_.add_axis(recurrence_.axis + "_s", Expr(parts->parts));
+      lowering_.parts_axis = lowering_.add_axis(recurrence_.axis + "_s", count_of(*parts));
     add_state_tensors(placement);
     KernelBuilder builder(lowering_, placement, lowering_.algorithm.name + (in_parts() ? "_parts" : ""));
     builder_ = &builder;
     if (in_parts()) name_part();
+    if (!chosen_.empty()) lowering_.program.parts = chosen_parts();
     check_places(placement);
     for (const Slot& slot : recurrence_.slots) {
       std::vector<std::string> axes{builder.nest.row};
@@ -50,8 +51,12 @@ class RecurrenceLowering {
       builder.values.insert_or_assign(slot.name, variable(builder.declare(tile_base_of(lowering_, slot), axes)));
     }
     Block body = state_in_memory_ ? state_in_memory() : state_in_registers();
+    const bool by_last_block = in_parts() && placement.merge() == MergeBy::last_block;
+    if (by_last_block)
+      for (Stmt& stmt : merge_by_last_block(builder, recurrence_, references_, placement, state_tensors_, arrivals_))
+        body.push_back(std::move(stmt));
     lowering_.program.kernels.push_back(builder.finish(std::move(body)));
-    if (in_parts())
+    if (in_parts() && !by_last_block)
       lowering_.program.kernels.push_back(lower_merge(lowering_, recurrence_, references_, placement, state_tensors_));
     return std::move(lowering_.program);
   }
@@ -66,6 +71,25 @@ class RecurrenceLowering {
   }
 
   bool in_parts() const { return !lowering_.parts_axis.empty(); }
+
+  /// How many parts there are.
+  Expr count_of(const AxisParts& parts) {
+    part_size_ = parts.size;
+    if (parts.parts != 0) return Expr(parts.parts);
+    // Without an element there is a part, too: someone has to write the outputs.
+    if (parts.size != 0) return max(Expr(1), ceil_div(lowering_.extent_of(recurrence_.axis), Expr(parts.size)));
+    chosen_ = lowering_.add_chosen_extent(recurrence_.axis + "_parts");
+    return variable(chosen_);
+  }
+
+  ChosenParts chosen_parts() const {
+    ChosenParts out{chosen_, Expr(1), Expr(1)};
+    for (const NestLoop& loop : builder_->nest.loops) {
+      if (loop.axis == recurrence_.axis) out.most = loop.count;
+      if (loop.grid && loop.axis != lowering_.parts_axis) out.blocks = out.blocks * loop.count;
+    }
+    return out;
+  }
 
   void name_part() {
     const std::string& part = lowering_.parts_axis;
@@ -125,6 +149,11 @@ class RecurrenceLowering {
       inside = inside || loop.axis == nest.column;
     }
     if (!state_in_memory_ && !in_parts()) return;
+    if (in_parts() && placement.merge() == MergeBy::last_block) {
+      std::vector<Expr> counts;
+      for (const NestLoop* loop : loops_that_share(lowering_, nest)) counts.push_back(loop->count);
+      arrivals_ = lowering_.add_counters("arrivals", std::move(counts));
+    }
     for (const Slot& slot : recurrence_.slots) {
       std::vector<std::string> axes = recurrence_.rows;
       if (in_parts()) axes.insert(axes.begin(), lowering_.parts_axis);
@@ -202,7 +231,8 @@ class RecurrenceLowering {
     if (loop.kind == For::Kind::once)
       throw UserError(builder_->nest.where, "rfactor would have no effect: one tile holds all of " + recurrence_.axis,
                       {"leave rfactor out", "smaller tiles along " + recurrence_.axis});
-    const Expr each = ceil_div(loop.end, lowering_.extent_of(part));
+    const Expr each =
+        part_size_ != 0 ? Expr(part_size_ / builder_->nest.columns) : ceil_div(loop.end, lowering_.extent_of(part));
     Let first{part_begin_, min(variable(part) * each, loop.end)};
     Let last{part_end_, min(variable(part_begin_) + each, loop.end)};
     Let limit{builder_->end_of_part->as<Variable>()->name,
@@ -337,6 +367,9 @@ class RecurrenceLowering {
   std::map<std::string, StoredTensor> state_tensors_;
   bool state_in_memory_ = false;       // between the tiles of the axis
   std::string part_begin_, part_end_;  // tiles
+  std::int64_t part_size_ = 0;         // elements; 0: as many as the number of parts gives
+  std::string arrivals_;               // counters of the blocks whose states one of them merges
+  std::string chosen_;                 // the extent that says how many parts there are, if launches choose
 };
 
 }  // namespace

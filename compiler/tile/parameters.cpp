@@ -110,6 +110,14 @@ std::optional<Parameter> tensor_map_of(const Kernel& kernel, const std::string& 
 
 }  // namespace
 
+bool is_dense_in(const Program& program, const std::string& tensor, int vector) {
+  const Tensor* found = program.find_tensor(tensor);
+  if (found->role != Tensor::Role::scratch || found->dims.empty()) return false;
+  for (const std::string& name : free_variables(found->dims.back()))
+    if (!program.known.contains(name)) return false;
+  return evaluate_integer(found->dims.back(), program.known) % vector == 0;
+}
+
 std::vector<Parameter> parameters_of(const Program& program, const Kernel& kernel) {
   std::set<std::string> touched;
   walk(kernel.body, [&](const Stmt& stmt) {
@@ -129,7 +137,8 @@ std::vector<Parameter> parameters_of(const Program& program, const Kernel& kerne
       out.push_back(*map);
       continue;
     }
-    out.push_back({Parameter::Kind::pointer, tensor.name});
+    const bool counters = tensor.role == Tensor::Role::counters;
+    out.push_back({counters ? Parameter::Kind::arrivals : Parameter::Kind::pointer, tensor.name});
     for (std::size_t dim = 0; dim < tensor.dims.size(); ++dim)
       out.push_back({Parameter::Kind::stride, tensor.name, static_cast<int>(dim)});
   }

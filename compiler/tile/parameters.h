@@ -17,10 +17,11 @@ struct PackedRows {
 };
 
 /// A parameter of a kernel as both backends pass it, in order: for each tensor that it touches a pointer and one stride
-/// a dimension (in elements, 64 bits), or, where TMA copies it, a tensor map; then the extents (i32), then the scalars
-/// (f32), then, where the kernel is persistent, the counter that deals out its tiles.
+/// a dimension (in elements, 64 bits), or, where TMA copies it, a tensor map (of counters the pointer is an arrival's);
+/// then the extents (i32), then the scalars (f32), then, where the kernel is persistent, the counter that deals out its
+/// tiles.
 struct Parameter {
-  enum class Kind : std::uint8_t { pointer, stride, extent, scalar, tensor_map, counter };
+  enum class Kind : std::uint8_t { pointer, stride, extent, scalar, tensor_map, counter, arrivals };
   Kind kind = Kind::pointer;
   std::string name;     // of the tensor, extent or scalar
   int dim = 0;          // of a stride; of a tensor map, the dimension that the rows of its tiles run along
@@ -47,6 +48,9 @@ inline constexpr int kStoredRows = 64;
 const View* view_stored_by_tma(const Stmt& stmt);
 /// Tiles that TMA loads: with roles, in slots that the producer passes on to the consumers.
 std::set<TileName> tiles_loaded_by_tma(const Block& block);
+/// Whether rows of a tensor are contiguous and begin at multiples of so many elements, whatever a launch passes: those
+/// of scratch tensors do, which a launch lays out densely itself, where their length is known.
+bool is_dense_in(const Program& program, const std::string& tensor, int vector);
 std::vector<Parameter> parameters_of(const Program& program, const Kernel& kernel);
 
 }  // namespace astatide::tile

@@ -120,7 +120,7 @@ std::string print_for(const For& s) {
   if (s.descending) out += " descending";
   switch (s.kind) {
     case For::Kind::serial:
-      out += " serial";
+      out += s.unroll > 1 ? " serial unroll " + std::to_string(s.unroll) : " serial";
       break;
     case For::Kind::unrolled:
       out += " unrolled";
@@ -162,7 +162,12 @@ std::string print_head(const Stmt& stmt) {
       [](const Acquire& s) { return "acquire " + s.tile + (s.at.empty() ? "" : " at " + print_coordinates(s.at)); },
       [](const Release& s) { return "release " + s.tile + (s.unread ? " unread" : ""); },
       [](const Sync&) { return std::string("sync"); },
-      [](const Turn& s) { return std::string(s.what == Turn::Do::take ? "turn take" : "turn pass"); });
+      [](const Turn& s) { return std::string(s.what == Turn::Do::take ? "turn take" : "turn pass"); },
+      [](const Arrive& s) {
+        return "arrive " + s.flag + " = last of " + print_index(s.of) + " at " + s.counters + "[" +
+               join(s.indices, ",", print_index) + "] for " +
+               join(s.stores, ", ", [](const std::string& tensor) { return tensor; });
+      });
 }
 
 std::string print_grid(const ThreadGrid& grid) {
@@ -231,9 +236,10 @@ std::string print_mems(const std::vector<Mem>& mems) {
 }
 
 std::string print_tensor(const Tensor& tensor) {
-  const char* role = tensor.role == Tensor::Role::input    ? "input   "
-                     : tensor.role == Tensor::Role::output ? "output  "
-                                                           : "scratch ";
+  const char* role = tensor.role == Tensor::Role::input      ? "input   "
+                     : tensor.role == Tensor::Role::output   ? "output  "
+                     : tensor.role == Tensor::Role::counters ? "counters "
+                                                             : "scratch ";
   return role + tensor.name + ": " + std::string(name_of(tensor.type)) + "[" + join(tensor.dims, ", ", print_index) +
          "]";
 }
@@ -288,6 +294,9 @@ std::string print(const Program& program) {
   const auto same = [](const std::string& name) { return name; };
   std::string out = "program " + program.name + "\n";
   if (!program.extents.empty()) out += "extents " + join(program.extents, ", ", same) + "\n";
+  if (program.parts)
+    out += "parts " + program.parts->extent + " for " + print_index(program.parts->blocks) + " blocks each, at most " +
+           print_index(program.parts->most) + "\n";
   if (!program.known.empty()) out += "known " + print_numbers(program.known, " = ") + "\n";
   if (!program.bounds.empty()) out += "bound " + print_numbers(program.bounds, " <= ") + "\n";
   for (const Multiple& multiple : program.multiples)

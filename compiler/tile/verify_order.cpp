@@ -205,7 +205,7 @@ class Syncs : public Flow<ThreadConflicts> {
 
 void verify_within_warp(const Verified& v, const Block& block, bool in_warp) {
   for (const Stmt& stmt : block) {
-    const bool block_wide = std::holds_alternative<Sync>(stmt.node) || std::holds_alternative<Turn>(stmt.node) ||
+    const bool block_wide = is_meeting(stmt) || std::holds_alternative<Turn>(stmt.node) ||
                             std::holds_alternative<Role>(stmt.node) || std::holds_alternative<Reserve>(stmt.node) ||
                             std::holds_alternative<Acquire>(stmt.node) || std::holds_alternative<Release>(stmt.node);
     const auto* mma = std::get_if<Mma>(&stmt.node);

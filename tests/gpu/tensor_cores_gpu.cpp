@@ -193,7 +193,9 @@ TEST_CASE("tensor cores: clusters of two and four blocks, that stay or not, in e
 
 TEST_CASE("tensor cores: keys in parts, copied by each warp or by a producer, in each mode") {
   ASTATIDE_NEED_GPU();
-  std::vector<std::string> texts{shipped_schedule("sm80/decode")};
+  const std::string chosen = shipped_schedule("sm80/decode");
+  std::vector<std::string> texts{chosen, with(chosen, "[j.s, auto]}, merge: last_block", "[j.s, 32]}"),
+                                 with(chosen, "[j.s, auto]", "[j.s, {split_size: 48}]")};
   if (runs_here("sm90/flash3")) {
     const std::string parts =
         with(with(with(shipped_schedule("sm90/flash3"), ", persistent: longest_first", ""), "reorder: [b, h, i.o, j.o]",
@@ -201,6 +203,9 @@ TEST_CASE("tensor cores: keys in parts, copied by each warp or by a producer, in
              "gpu_blocks: [i.o, h, b]", "gpu_blocks: [i.o, j.s, h, b]");
     texts.push_back(parts);
     texts.push_back(with(parts, "rfactor", "cluster: 2, rfactor"));
+    texts.push_back(with(parts, "7]}", "auto]}, merge: last_block"));
+    texts.push_back(with(parts, "7]}", "{split_size: 256}]}, merge: last_block"));
+    texts.push_back(shipped_schedule("sm90/decode"));
   }
   unsigned seed = 9000;
   for (const std::string& text : texts)

@@ -136,7 +136,11 @@ class Draw {
       const LoopName parts = cascade_.axis + ".s";
       const auto place = static_cast<std::ptrdiff_t>(std::uniform_int_distribution<std::size_t>(0, blocks)(random_));
       order.insert(order.begin() + place, parts);
-      out.rfactor(cascade_.axis, parts, std::uniform_int_distribution<int>(2, 9)(random_));
+      const std::int64_t tile = out.placement().tile_of(cascade_.axis).value_or(1);
+      out.rfactor(pick<AxisParts>({{cascade_.axis, parts, std::uniform_int_distribution<int>(2, 9)(random_)},
+                                   {cascade_.axis, parts, 0, tile * std::uniform_int_distribution<int>(1, 3)(random_)},
+                                   {cascade_.axis, parts}}));
+      if (chance(2)) out.merge(MergeBy::last_block);
       ++blocks;
       ++at;
     }
