@@ -127,7 +127,7 @@ TEST_CASE("parts of an algorithm without rows are merged by one block") {
        {"target: cpu\nL: {tile: {j: 16}, rfactor: {j: [j.s, 4]}, parallel: [j.s]}\n",
         "target: cpu\nL: {tile: {j: 16}, rfactor: {j: [j.s, auto]}, merge: last_block, parallel: [j.s]}\n",
         "target: sm_80\nL: {tile: {j: 64}, rfactor: {j: [j.s, {split_size: 64}]}, merge: last_block, "
-        "gpu_blocks: [j.s], threads: [1, 64]}\n",
+        "gpu_blocks: [j.s], threads: [2, 32]}\n",
         "target: sm_80\nL: {tile: {j: 64}, rfactor: {j: [j.s, 3]}, gpu_blocks: [j.s], threads: [1, 32]}\n"})
     for (const std::int64_t length : {0, 1, 16, 300}) {
       INFO(text << "N " << length);
