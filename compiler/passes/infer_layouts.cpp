@@ -136,6 +136,7 @@ class Layouts {
       const auto* from = std::get_if<tile::TileName>(&copy->src);
       if (to && from && is_fragment(*to) && is_fragment(*from)) groups_.join(*to, *from);
       if (from && tile::view_stored_by_tma(stmt)) in_panels_.insert(*from);
+      if (to && view && copy->via == tile::Via::tma) in_panels_.insert(*to);
       if (from && copy->via == tile::Via::ldmatrix) {
         operands_.insert(*from);
         if (size_in_bytes(kernel_.find(*from)->type) == 4) single_columns_.insert(*to);
