@@ -86,13 +86,15 @@ class CudaCode : public DeviceCode {
 
   ScratchLease scratch(std::int64_t bytes, void* stream) const override {
     const runtime::Context context = launch_context();
+    const auto wanted = static_cast<std::size_t>(bytes);
+    const runtime::Stream order = runtime::Stream::borrow(context, static_cast<runtime::StreamHandle>(stream));
+    if (order.is_capturing()) return captured_scratch(context, wanted);
     const std::shared_ptr<Scratch> scratch = scratch_of(context, stream);
     // The lock is held until the launch has put all its kernels into the stream: what comes later in the stream may use
     // the same memory.
     auto lock = std::make_shared<std::unique_lock<std::mutex>>(scratch->mutex);
-    const auto wanted = static_cast<std::size_t>(bytes);
     if (!scratch->buffer || scratch->buffer->size() < wanted) {
-      runtime::Stream::borrow(context, static_cast<runtime::StreamHandle>(stream)).synchronize();
+      order.synchronize();
       scratch->buffer.reset();
       scratch->buffer.emplace(context, wanted);
     }
@@ -141,6 +143,15 @@ class CudaCode : public DeviceCode {
  private:
   static runtime::LaunchShape shape_of(const cuda::Source::KernelInfo& kernel, std::int64_t blocks) {
     return {{blocks, 1, 1}, {kernel.threads, 1, 1}, kernel.shared_bytes};
+  }
+
+  /// A graph may run beside the stream that it was captured in, and beside other graphs: its memory is its own, and
+  /// lives as long as this does.
+  ScratchLease captured_scratch(const runtime::Context& context, std::size_t bytes) const {
+    const runtime::OutsideCapture outside;
+    const std::lock_guard lock(mutex_);
+    const runtime::DeviceBuffer& buffer = captured_.emplace_back(context, bytes);
+    return {reinterpret_cast<void*>(buffer.pointer()), nullptr};
   }
 
   struct Scratch {
@@ -208,6 +219,7 @@ class CudaCode : public DeviceCode {
   mutable std::optional<runtime::Context> primary_;
   mutable std::map<std::uint64_t, std::shared_ptr<const runtime::Module>> modules_;
   mutable std::map<std::pair<std::uint64_t, void*>, std::shared_ptr<Scratch>> scratch_;
+  mutable std::list<runtime::DeviceBuffer> captured_;  // scratch of launches in graphs
   mutable std::map<std::uint64_t, std::optional<runtime::DeviceBuffer>> zeros_;
   mutable std::map<std::uint64_t, runtime::LaunchWords> counters_;
   mutable std::map<std::tuple<std::uint64_t, std::size_t, std::int64_t>, std::optional<std::int64_t>> resident_;
