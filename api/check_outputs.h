@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -17,7 +18,7 @@ struct OutputCheck {
   double max_abs_error = 0;
   double relative_error = 0;  // of the largest finite magnitude that the evaluator gives
   double limit = 0;           // of max_abs_error
-  double plain_error = 0;     // of a plain evaluation in f32
+  double plain_error = 0;     // of a plain evaluation in f32, the largest of several where it matters
   /// Elements that are infinite or NaN where the evaluator's are not the same.
   std::int64_t wrong_nonfinite = 0;
 
@@ -42,7 +43,10 @@ class OutputOracle {
   std::vector<OutputCheck> check(const std::map<std::string, runtime::HostTensor>& outputs) const;
 
  private:
-  std::map<std::string, DoubleTensor> exact_, plain_;
+  std::map<std::string, DoubleTensor> exact_;
+  /// The plain evaluation with weights that are rounded relative to this.
+  std::function<std::map<std::string, DoubleTensor>(double scale)> plain_;
+  std::map<std::string, DoubleTensor> plain_as_written_;
   double absolute_limit_ = 0;
   double input_scale_ = 0;
 };
