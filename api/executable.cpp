@@ -208,7 +208,7 @@ std::uint32_t rows_of_run(const tile::Parameter& parameter, const Extents& exten
   const std::int64_t length = evaluate_integer(parameter.packed->length, extents);
   if (length >= 1 && parameter.rows % length == 0) return static_cast<std::uint32_t>(length);
   throw UserError(fmt::format("tma copies {} rows of {} at a time, which {} = {} does not divide, so they are no box",
-                              parameter.rows, parameter.name, to_string(parameter.packed->length), length),
+                              parameter.rows, parameter.name, print_expr(parameter.packed->length, {}, true), length),
                   {fmt::format("a schedule that copies {} by cp_async or vector takes any number", parameter.name)});
 }
 

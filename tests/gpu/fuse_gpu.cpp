@@ -34,7 +34,7 @@ void require_close(const HostTensors& found, const HostTensors& expected, double
 /// Prefill over rows of groups: flash3 with fused rows, also with an output that TMA stores.
 std::string over_groups(const std::string& schedule) {
   std::string text =
-      with(shipped_schedule(schedule), "tile: {i: 128", "split: {h: [hk, g]}, fuse: {r: [g, i]}, tile: {r: 128");
+      with(shipped_schedule(schedule), "tile: {i: ", "split: {h: [hk, g]}, fuse: {r: [g, i]}, tile: {r: ");
   text = with(text, "[b, h, i.o, j.o]", "[b, hk, r.o, j.o]");
   text = with(text, "[i.o, h, b]", "[r.o, hk, b]");
   return with(text, "stage_at: i.o", "stage_at: r.o");
