@@ -57,7 +57,7 @@ CpuHost detect_host() {
   llvm::StringMap<bool> found = llvm::sys::getHostCPUFeatures();
   std::vector<std::string> names;
   for (const auto& feature : found) names.push_back((feature.second ? "+" : "-") + feature.first().str());
-  // LLVM before 22 swaps the operands of a masked comparison of halves and not its sense (llvm/llvm-project#159723).
+  // LLVM 19 swaps the operands of a masked comparison of halves and not its sense (llvm/llvm-project#159723).
   // Everything is computed in f32, so nothing else of avx512fp16 is missed.
   std::erase(names, "+avx512fp16");
   if (llvm::Triple(llvm::sys::getProcessTriple()).isX86()) names.emplace_back("-avx512fp16");
