@@ -6,6 +6,7 @@
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/scalar_type.h"
 #include "compiler/tile/bounds.h"
+#include "compiler/tile/statistics.h"
 
 namespace astatide {
 namespace {
@@ -140,7 +141,8 @@ void walk_downwards(Kernel& kernel) {
   const std::vector<Expr> lengths = lengths_of(kernel.body);
   for (tile::TileAxis& axis : kernel.tiles) {
     Trend all = Trend::none;
-    for (const Expr& length : lengths) all = together(all, trend_of(length, axis.var));
+    // As long as extents let them be: which items are short no expression says.
+    for (const Expr& length : lengths) all = together(all, trend_of(tile::without_data(length), axis.var));
     axis.descending = all == Trend::up;
   }
 }

@@ -31,7 +31,8 @@ void check_limits(const tile::Tensor& tensor, const View& view) {
 /// The tile in shared memory between a tile in registers and the tensor that it is stored to.
 std::string declare(const tile::Program& program, Kernel& kernel, const Mem& from, const View& to) {
   const tile::Tensor& tensor = *program.find_tensor(to.tensor);
-  if (!tile::tiled_view(to, from) || size_in_bytes(tensor.type) != 2)
+  const auto form = tile::tiled_view(to, from);
+  if (!form || !form->first_row.is_constant(0) || size_in_bytes(tensor.type) != 2)
     throw InternalError("stage_outputs: a tile of " + tensor.name + " has no form that TMA copies");
   check_limits(tensor, to);
   Mem mem;

@@ -55,6 +55,8 @@ struct RowValue {
   std::vector<Expr> where_predicates;
   bool output = false;
   Location where;
+  /// Where an output lies in its tensor, one expression a dimension; empty: at its indices.
+  std::vector<Expr> stored{};
 };
 
 /// All reductions of an algorithm over one axis, in dependency order, as they are written: nothing is derived yet. With
@@ -67,7 +69,7 @@ struct Cascade {
   /// In order; outputs among them. One that varies along the axis (P) is kept here, and named in terms as an inlined
   /// expression.
   std::vector<RowValue> values;
-  std::map<std::string, Expr> axis_extents;  // of every axis that occurs
+  std::map<std::string, Expr> axis_extents;  // of every axis that occurs; of a ragged one what bounds its length
   /// Extents, and scalars whose default is positive whatever the extents are. An argument that breaks the promise
   /// changes no result but may let an exponential overflow.
   std::set<std::string> positive;

@@ -64,6 +64,8 @@ class KernelBuilder {
   View view(const Read& read, const std::vector<std::string>& axes);
   /// The tile of a tensor that is indexed by these axes.
   View view(const std::string& tensor, const std::vector<std::string>& axes);
+  /// Where an output is stored.
+  View output_view(const RowValue& value);
   std::vector<std::string> tile_axes(const std::vector<std::string>& axes) const;
 
   /// dst = value where predicates, with the coordinates that they read. `bounded`: beyond the end of the reduced axis
@@ -116,6 +118,8 @@ class KernelBuilder {
   void set_alignment(const TileName& tile, const Placement& placement);
   /// The units that the schedule names for the exponentials of a definition's map. A CPU has one kind.
   void set_polynomial(Map& map, const Placement* placement) const;
+  std::optional<Expr> loops_have_elements() const;
+  std::optional<Expr> tile_has_elements() const;
   bool covers_exactly(const std::string& axis) const;
   /// The operand of a product: rows (columns) by the other axis.
   View operand(const Expr& read, const std::string& rows, const std::string& other, const std::string& of,

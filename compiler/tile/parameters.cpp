@@ -2,6 +2,7 @@
 
 #include "compiler/support/diagnostic.h"
 
+#include "compiler/tile/bounds.h"
 #include "compiler/tile/ir.h"
 #include "compiler/tile/parameters.h"
 
@@ -9,18 +10,24 @@ namespace astatide::tile {
 
 std::optional<TiledView> tiled_view(const View& view, const Mem& tile) {
   if (tile.dims.size() != 2) return std::nullopt;
+  const std::string &row = tile.dims[0].axis, &column = tile.dims[1].axis;
   std::optional<int> rows, columns;
+  Expr first_row;
   for (std::size_t dim = 0; dim < view.indices.size(); ++dim) {
     const Expr& index = view.indices[dim];
     const std::set<std::string> names = free_variables(index);
-    for (const auto& [axis, found] : {std::pair{tile.dims[0].axis, &rows}, std::pair{tile.dims[1].axis, &columns}}) {
-      if (!names.contains(axis)) continue;
-      if (*found || !(index == variable(axis))) return std::nullopt;
-      *found = static_cast<int>(dim);
+    if (names.contains(row)) {
+      const auto form = linear_in(index, row);
+      if (rows || !form || form->factor != 1 || names.contains(column)) return std::nullopt;
+      first_row = form->rest;
+      rows = static_cast<int>(dim);
+    } else if (names.contains(column)) {
+      if (columns || !(index == variable(column))) return std::nullopt;
+      columns = static_cast<int>(dim);
     }
   }
-  if (!rows || !columns || *rows == *columns) return std::nullopt;
-  return TiledView{*rows, *columns};
+  if (!rows || !columns) return std::nullopt;
+  return TiledView{*rows, *columns, first_row};
 }
 
 const View* view_stored_by_tma(const Stmt& stmt) {

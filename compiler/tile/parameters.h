@@ -22,10 +22,11 @@ struct Parameter {
   bool stored = false;  // of a tensor map: TMA writes the tensor
 };
 
-/// How tiles of a tensor are copied by TMA: their rows run along one dimension of the tensor, one by one, their columns
-/// along another; the other dimensions have one place a tile.
+/// How tiles of a tensor are copied by TMA: their rows run along one dimension of the tensor, one by one and from
+/// `first_row` on, their columns along another; the other dimensions have one place a tile.
 struct TiledView {
   int row_dim = 0, column_dim = 0;
+  Expr first_row;  // where the rows' coordinate is 0
 };
 /// Nothing where a view has no such form.
 std::optional<TiledView> tiled_view(const View& view, const Mem& tile);
