@@ -3,205 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
+#include "api/index_ranges.h"
 #include "compiler/algorithm/names.h"
-#include "runtime/host_tensor.h"
 
 namespace astatide {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// Doubles: exact for every index that a tensor can have; beyond 2^53 only the verdict matters.
-struct Range {
-  double least = -kInfinity, most = kInfinity;
-
-  bool is_known() const { return std::isfinite(least) && std::isfinite(most); }
-  Range and_also(const Range& other) const { return {std::min(least, other.least), std::max(most, other.most)}; }
-};
-
-Range sorted(double a, double b) { return {std::min(a, b), std::max(a, b)}; }
-
-/// A value that is linear in the axes: coefficients and a constant.
-struct Affine {
-  std::map<std::string, double> factors;
-  double constant = 0;
-
-  void add(const Affine& other, double times) {
-    for (const auto& [name, factor] : other.factors) factors[name] += times * factor;
-    constant += times * other.constant;
-  }
-};
-
-/// What names stand for in one launch.
-class Bounds {
- public:
-  Bounds(const ReadSites& reads, const Extents& extents, const std::map<std::string, DataRange>& data)
-      : extents_(extents), data_(data) {
-    for (const auto& [axis, extent] : reads.axis_extents)
-      axes_[axis] = {0, static_cast<double>(evaluate_integer(extent, extents)) - 1};
-  }
-
-  bool is_empty(const std::vector<std::string>& axes) const {
-    return std::any_of(axes.begin(), axes.end(), [&](const std::string& axis) {
-      const auto range = axes_.find(axis);
-      return range != axes_.end() && range->second.most < 0;
-    });
-  }
-
-  /// Where the predicates hold.
-  Range range_of(const Expr& index, const std::vector<Expr>& predicates) const {
-    Range range = range_of(index);
-    const std::optional<Affine> value = affine(index);
-    if (!value) return range;
-    for (const Expr& predicate : predicates)
-      for (const Affine& condition : conditions(predicate)) narrow(range, *value, condition);
-    return range;
-  }
-
- private:
-  Range range_of(const Expr& e) const {
-    if (const auto* n = e.as<Integer>()) return {static_cast<double>(n->value), static_cast<double>(n->value)};
-    if (const auto* v = e.as<Variable>()) return range_of_name(v->name);
-    if (const auto* r = e.as<Read>()) {
-      const auto given = data_.find(r->tensor);
-      if (given == data_.end()) return {};
-      return {static_cast<double>(given->second.first), static_cast<double>(given->second.second)};
-    }
-    const auto* c = e.as<Call>();
-    if (c == nullptr) return {};
-    std::vector<Range> args;
-    for (const Expr& arg : c->args) args.push_back(range_of(arg));
-    if (c->op == Op::mod && args[1].is_known() && args[1].least > 0) return {0, args[1].most - 1};
-    if (c->op == Op::select) return args[1].and_also(args[2]);
-    // A bound on one side is enough to clamp the other.
-    if (c->op == Op::min) return {std::min(args[0].least, args[1].least), std::min(args[0].most, args[1].most)};
-    if (c->op == Op::max) return {std::max(args[0].least, args[1].least), std::max(args[0].most, args[1].most)};
-    if (!std::all_of(args.begin(), args.end(), [](const Range& r) { return r.is_known(); })) return {};
-    return range_of_call(c->op, args);
-  }
-
-  static Range range_of_call(Op op, const std::vector<Range>& args) {
-    const Range& a = args[0];
-    switch (op) {
-      case Op::neg:
-        return {-a.most, -a.least};
-      case Op::abs:
-        return {a.least <= 0 && a.most >= 0 ? 0 : std::min(std::fabs(a.least), std::fabs(a.most)),
-                std::max(std::fabs(a.least), std::fabs(a.most))};
-      case Op::add:
-        return {a.least + args[1].least, a.most + args[1].most};
-      case Op::sub:
-        return {a.least - args[1].most, a.most - args[1].least};
-      case Op::mul: {
-        const Range& b = args[1];
-        return sorted(a.least * b.least, a.most * b.most).and_also(sorted(a.least * b.most, a.most * b.least));
-      }
-      case Op::floor_div: {
-        const Range& b = args[1];
-        if (b.least <= 0) return {};
-        return sorted(std::floor(a.least / b.least), std::floor(a.least / b.most))
-            .and_also(sorted(std::floor(a.most / b.least), std::floor(a.most / b.most)));
-      }
-      default:
-        return {};
-    }
-  }
-
-  Range range_of_name(const std::string& name) const {
-    if (const auto extent = extents_.find(name); extent != extents_.end())
-      return {static_cast<double>(extent->second), static_cast<double>(extent->second)};
-    const auto axis = axes_.find(name);
-    return axis == axes_.end() ? Range{} : axis->second;
-  }
-
-  std::optional<Affine> affine(const Expr& e) const {
-    if (const auto* n = e.as<Integer>()) return Affine{{}, static_cast<double>(n->value)};
-    if (const auto* v = e.as<Variable>()) {
-      if (const auto extent = extents_.find(v->name); extent != extents_.end())
-        return Affine{{}, static_cast<double>(extent->second)};
-      return Affine{{{v->name, 1}}, 0};
-    }
-    const auto* c = e.as<Call>();
-    if (c == nullptr) return std::nullopt;
-    std::vector<Affine> args;
-    for (const Expr& arg : c->args) {
-      const std::optional<Affine> value = affine(arg);
-      if (!value) return std::nullopt;
-      args.push_back(*value);
-    }
-    Affine out;
-    if (c->op == Op::add || c->op == Op::sub) {
-      out = args[0];
-      out.add(args[1], c->op == Op::add ? 1 : -1);
-      return out;
-    }
-    if (c->op == Op::neg) {
-      out.add(args[0], -1);
-      return out;
-    }
-    if (c->op != Op::mul) return std::nullopt;
-    if (!args[0].factors.empty()) std::swap(args[0], args[1]);
-    if (!args[0].factors.empty()) return std::nullopt;
-    out.add(args[1], args[0].constant);
-    return out;
-  }
-
-  /// Values that are 0 or more where a predicate holds; those of other forms say nothing.
-  std::vector<Affine> conditions(const Expr& predicate) const {
-    std::vector<Affine> out;
-    const auto* c = predicate.as<Call>();
-    if (c == nullptr) return out;
-    if (c->op == Op::logical_and) {
-      for (const Expr& part : c->args)
-        for (Affine& condition : conditions(part)) out.push_back(std::move(condition));
-      return out;
-    }
-    if (c->args.size() != 2) return out;
-    const std::optional<Affine> a = affine(c->args[0]);
-    const std::optional<Affine> b = affine(c->args[1]);
-    if (!a || !b) return out;
-    const auto not_less = [&](const Affine& more, const Affine& less, double by) {
-      Affine difference = more;
-      difference.add(less, -1);
-      difference.constant -= by;
-      out.push_back(std::move(difference));
-    };
-    if (c->op == Op::le || c->op == Op::lt || c->op == Op::eq) not_less(*b, *a, c->op == Op::lt ? 1 : 0);
-    if (c->op == Op::ge || c->op == Op::gt || c->op == Op::eq) not_less(*a, *b, c->op == Op::gt ? 1 : 0);
-    return out;
-  }
-
-  Range range_of(const Affine& value) const {
-    Range out{value.constant, value.constant};
-    for (const auto& [name, factor] : value.factors) {
-      if (factor == 0) continue;
-      const Range axis = range_of_name(name);
-      const Range part = sorted(factor * axis.least, factor * axis.most);
-      out = {out.least + part.least, out.most + part.most};
-    }
-    return out;
-  }
-
-  /// value = (value - t * condition) + t * condition, whose second part is 0 or more for t >= 0; t removes an axis.
-  void narrow(Range& range, const Affine& value, const Affine& condition) const {
-    for (const auto& [name, factor] : value.factors) {
-      const auto other = condition.factors.find(name);
-      if (other == condition.factors.end() || other->second == 0) continue;
-      const double times = factor / other->second;
-      Affine rest = value;
-      rest.add(condition, -times);
-      if (times > 0) range.least = std::max(range.least, range_of(rest).least);
-      if (times < 0) range.most = std::min(range.most, range_of(rest).most);
-    }
-  }
-
-  const Extents& extents_;
-  const std::map<std::string, DataRange>& data_;
-  std::map<std::string, Range> axes_;
-};
 
 class SiteFinder {
  public:
@@ -215,6 +22,16 @@ class SiteFinder {
       predicates.push_back(*func.where_predicate);
     }
     find(func.value, predicates, func.indices);
+    for (const Expr& place : func.stored) find(place, {}, func.indices);
+    const std::vector<Expr> shape = func.stored.empty() ? std::vector<Expr>{} : shape_of(algorithm_, func.name);
+    for (std::size_t dim = 0; dim < func.stored.size(); ++dim)
+      add_site(func.name, dim, func.stored[dim], shape[dim], {}, func.indices, func.where, true);
+  }
+  void find_length(const std::string& axis, const Expr& length) {
+    const Func named{"the length of axis " + axis, {}, length, {}, algorithm_.where};
+    func_ = &named;
+    const std::set<std::string> axes = free_variables(length);
+    find(length, {}, {axes.begin(), axes.end()});
   }
 
  private:
@@ -239,13 +56,19 @@ class SiteFinder {
     const Input* input = algorithm_.find_input(read.tensor);
     const std::vector<Expr> shape = input != nullptr ? input->dims : shape_of(algorithm_, read.tensor);
     for (std::size_t dim = 0; dim < read.indices.size() && dim < shape.size(); ++dim) {
-      const auto* axis = read.indices[dim].as<Variable>();
-      const auto extent = axis == nullptr ? out_.axis_extents.end() : out_.axis_extents.find(axis->name);
-      if (extent != out_.axis_extents.end() && extent->second == shape[dim]) continue;
       Location where = func_->where;
       if (at.line() > 0 && at.line() == where.line) where.column = at.column();
-      out_.sites.push_back({func_->name, read.tensor, dim, read.indices[dim], shape[dim], predicates, axes, where});
+      add_site(read.tensor, dim, read.indices[dim], shape[dim], predicates, axes, where, false);
     }
+  }
+
+  void add_site(const std::string& tensor, std::size_t dim, const Expr& index, const Expr& length,
+                const std::vector<Expr>& predicates, const std::vector<std::string>& axes, const Location& where,
+                bool stores) {
+    const auto* axis = index.as<Variable>();
+    const auto extent = axis == nullptr ? out_.axis_extents.end() : out_.axis_extents.find(axis->name);
+    if (extent != out_.axis_extents.end() && extent->second == length) return;
+    out_.sites.push_back({func_->name, tensor, dim, index, length, predicates, axes, where, stores});
   }
 
   const Algorithm& algorithm_;
@@ -253,10 +76,145 @@ class SiteFinder {
   const Func* func_ = nullptr;
 };
 
-bool reads_data(const Expr& index, const std::map<std::string, DataRange>& data) {
-  const std::set<std::string> tensors = tensors_read(index);
-  return std::any_of(tensors.begin(), tensors.end(), [&](const std::string& name) { return !data.contains(name); });
-}
+/// Places that are looked at one by one: more would take seconds.
+constexpr double kMostPlaces = 1 << 20;
+
+class Checker {
+ public:
+  Checker(const ReadSites& reads, const Extents& extents, const HostIntegers& data, Diagnostics& errors)
+      : reads_(reads), extents_(extents), data_(data), errors_(errors), everywhere_(reads, extents, data) {}
+
+  void run() {
+    for (const std::string& name : reads_.monotone)
+      if (const auto given = data_.find(name); given != data_.end()) check_monotone(name, given->second);
+    // What is wrong with lengths makes places wrong.
+    for (const auto& [axis, length] : reads_.axis_lengths) check_length(axis, length);
+    if (!errors_.empty()) return;
+    for (const ReadSite& site : reads_.sites) check(site);
+  }
+
+ private:
+  bool knows(const Expr& e) const {
+    const std::set<std::string> tensors = tensors_read(e);
+    return std::all_of(tensors.begin(), tensors.end(), [&](const std::string& name) { return data_.contains(name); });
+  }
+
+  void check_monotone(const std::string& name, const TensorView& view) {
+    const auto found = find_decrease(view);
+    if (!found) return;
+    errors_.error({},
+                  fmt::format("{} is monotone, and decreases from {} to {} at [{}]", name, found->before, found->value,
+                              fmt::join(found->index, ", ")),
+                  {"leave monotone out, or sort along the last dimension"});
+  }
+
+  /// Calls f at each place of the axes until it gives false.
+  template <class F>
+  bool each_place(const std::set<std::string>& axes, const F& f) const {
+    std::vector<std::pair<std::string, std::int64_t>> lengths;
+    double places = 1;
+    for (const std::string& axis : axes) {
+      lengths.emplace_back(axis, everywhere_.length_of(axis));
+      places *= static_cast<double>(lengths.back().second);
+    }
+    if (places > kMostPlaces) return false;
+    std::vector<std::int64_t> place(lengths.size(), 0);
+    for (std::int64_t n = 0; n < static_cast<std::int64_t>(places); ++n) {
+      IndexRanges here = everywhere_;
+      std::string text;
+      std::int64_t rest = n;
+      for (std::size_t k = lengths.size(); k-- > 0; rest /= lengths[k].second) {
+        place[k] = rest % lengths[k].second;
+        here.set_place(lengths[k].first, place[k]);
+      }
+      for (std::size_t k = 0; k < lengths.size(); ++k)
+        text += fmt::format("{}{} = {}", k == 0 ? " at " : ", ", lengths[k].first, place[k]);
+      if (!f(here, text)) break;
+    }
+    return true;
+  }
+
+  void check_length(const std::string& axis, const Expr& length) {
+    if (!knows(length)) return;
+    const std::int64_t most = everywhere_.length_of(axis);
+    std::set<std::string> axes;
+    for (const std::string& name : free_variables(length))
+      if (reads_.axis_extents.contains(name)) axes.insert(name);
+    each_place(axes, [&](const IndexRanges& here, const std::string& place) {
+      const Range value = here.value_of(length);
+      if (!value.is_known() || (value.least >= 0 && value.most <= static_cast<double>(most))) return true;
+      const std::string text = print_expr(length, {}, true);
+      errors_.error({},
+                    fmt::format("axis {} is {} = {:.0f} long{}, {} {}", axis, text, value.least, place,
+                                value.least < 0 ? "the least is" : "at most", value.least < 0 ? 0 : most),
+                    {value.least < 0 ? "offsets of items must not decrease"
+                                     : fmt::format("--shape gives a larger {}",
+                                                   print_expr(reads_.axis_extents.at(axis), {}, true))});
+      return false;
+    });
+  }
+
+  void check(const ReadSite& site) {
+    if (everywhere_.is_empty(site.axes) || !knows(site.index)) return;
+    const auto length = static_cast<double>(evaluate_integer(site.length, extents_));
+    const Range range = everywhere_.range_of(site.index, site.predicates);
+    const bool inside = range.least >= 0 && range.most < length;
+    const std::set<std::string> axes = everywhere_.axes_of_data(site.index, site.axes);
+    if (inside && !(site.stores && !axes.empty())) return;
+    if (axes.empty()) return report(site, range, length, "");
+    std::vector<Range> taken;
+    bool right = true;
+    const bool looked = each_place(axes, [&](const IndexRanges& place, const std::string& text) {
+      IndexRanges here = place;
+      if (!here.shorten(site.axes) || here.excluded(site.predicates)) return true;
+      const Range found = here.range_of(site.index, site.predicates);
+      right = found.least >= 0 && found.most < length;
+      if (!right) report(site, found, length, text);
+      if (site.stores) taken.push_back(found);
+      return right;
+    });
+    if (!looked && !inside) report(site, range, length, "");
+    if (right) check_apart(site, std::move(taken));
+  }
+
+  /// Items of an output lie beside each other.
+  void check_apart(const ReadSite& site, std::vector<Range> taken) {
+    std::sort(taken.begin(), taken.end(), [](const Range& a, const Range& b) { return a.least < b.least; });
+    for (std::size_t n = 1; n < taken.size(); ++n) {
+      if (taken[n].least > taken[n - 1].most) continue;
+      errors_.error(
+          site.where,
+          fmt::format("{} is stored twice at index {:.0f} of dimension {}, by items from {:.0f} to {:.0f} and from "
+                      "{:.0f} to {:.0f}",
+                      site.tensor, taken[n].least, site.dim + 1, taken[n - 1].least, taken[n - 1].most, taken[n].least,
+                      taken[n].most),
+          {"offsets and lengths of items must leave them apart"});
+      return;
+    }
+  }
+
+  void report(const ReadSite& site, const Range& range, double length, const std::string& place) {
+    const std::string index = print_expr(site.index, {}, true);
+    std::string values = "is between no limits that can be shown";
+    if (range.is_known() && range.least == range.most)
+      values = fmt::format("is {:.0f}", range.least);
+    else if (range.is_known())
+      values = fmt::format("goes from {:.0f} to {:.0f}", range.least, range.most);
+    errors_.error(
+        site.where,
+        fmt::format("{} {} {} at index {}, which {}{}; dimension {} has the length {:.0f}", site.reader,
+                    site.stores ? "is stored in" : "reads", site.tensor, index, values, place, site.dim + 1, length),
+        {site.stores ? "the tensor has to hold every item"
+                     : fmt::format("min(max({}, 0), {}) keeps it inside, as does a condition on its definition", index,
+                                   print_expr(site.length - Expr(1), {}, true))});
+  }
+
+  const ReadSites& reads_;
+  const Extents& extents_;
+  const HostIntegers& data_;
+  Diagnostics& errors_;
+  const IndexRanges everywhere_;
+};
 
 }  // namespace
 
@@ -264,64 +222,32 @@ ReadSites find_read_sites(const Algorithm& algorithm) {
   ReadSites out;
   Diagnostics ignored;  // a checked algorithm has none
   out.axis_extents = infer_axis_extents(algorithm, ignored);
+  out.axis_lengths = algorithm.lengths;
+  for (const Input& input : algorithm.inputs)
+    if (input.dtype && !is_floating(*input.dtype)) {
+      out.integers.insert(input.name);
+      if (input.monotone) out.monotone.push_back(input.name);
+    }
   SiteFinder finder(algorithm, out);
+  for (const auto& [axis, length] : algorithm.lengths) finder.find_length(axis, length);
   for (const Func& func : algorithm.define) finder.find(func);
   return out;
 }
 
-void check_reads(const ReadSites& reads, const Extents& extents, const std::map<std::string, DataRange>& data,
-                 Diagnostics& errors) {
-  if (reads.sites.empty()) return;
-  const Bounds bounds(reads, extents, data);
-  for (const ReadSite& site : reads.sites) {
-    if (bounds.is_empty(site.axes) || reads_data(site.index, data)) continue;
-    const Range range = bounds.range_of(site.index, site.predicates);
-    const auto length = static_cast<double>(evaluate_integer(site.length, extents));
-    if (range.least >= 0 && range.most < length) continue;
-    const std::string index = print_expr(site.index, {}, true);
-    std::string values = "is between no limits that can be shown";
-    if (range.is_known()) values = fmt::format("goes from {:.0f} to {:.0f}", range.least, range.most);
-    errors.error(site.where,
-                 fmt::format("{} reads {} at index {}, which {}; dimension {} has the length {:.0f}", site.reader,
-                             site.tensor, index, values, site.dim + 1, length),
-                 {fmt::format("min(max({}, 0), {}) keeps it inside, as does a condition on its definition", index,
-                              print_expr(site.length - Expr(1), {}, true))});
-  }
+void check_reads(const ReadSites& reads, const Extents& extents, const HostIntegers& data, Diagnostics& errors) {
+  if (!reads.sites.empty() || !reads.monotone.empty() || !reads.axis_lengths.empty())
+    Checker(reads, extents, data, errors).run();
 }
 
 std::vector<std::string> index_inputs(const ReadSites& reads) {
-  std::set<std::string> names;
-  for (const ReadSite& site : reads.sites) names.merge(tensors_read(site.index));
+  std::set<std::string> names(reads.monotone.begin(), reads.monotone.end());
+  for (const ReadSite& site : reads.sites) {
+    names.merge(tensors_read(site.index));
+    for (const Expr& predicate : site.predicates) names.merge(tensors_read(predicate));
+  }
+  for (const auto& [axis, length] : reads.axis_lengths) names.merge(tensors_read(length));
+  std::erase_if(names, [&](const std::string& name) { return !reads.integers.contains(name); });
   return {names.begin(), names.end()};
-}
-
-DataRange data_range(const TensorView& view) {
-  DataRange range{INT64_MAX, INT64_MIN};
-  const std::int64_t size = size_in_bytes(view.dtype);
-  std::vector<std::int64_t> shape;
-  std::vector<std::int64_t> strides;
-  for (std::size_t n = 0; n < view.shape.size(); ++n) {
-    if (view.shape[n] == 0) return {0, 0};
-    // The same element again and again.
-    if (view.strides[n] == 0) continue;
-    shape.push_back(view.shape[n]);
-    strides.push_back(view.strides[n] * size);
-  }
-  std::vector<std::int64_t> index(shape.size(), 0);
-  const auto* address = static_cast<const std::byte*>(view.data);
-  while (true) {
-    const auto value = static_cast<std::int64_t>(runtime::load_element(view.dtype, address));
-    range = {std::min(range.first, value), std::max(range.second, value)};
-    std::size_t axis = shape.size();
-    while (true) {
-      if (axis == 0) return range;
-      --axis;
-      address += strides[axis];
-      if (++index[axis] < shape[axis]) break;
-      address -= strides[axis] * shape[axis];
-      index[axis] = 0;
-    }
-  }
 }
 
 }  // namespace astatide

@@ -1,9 +1,8 @@
 #pragma once
 
 #include <map>
-#include <optional>
+#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "api/shapes.h"
@@ -19,24 +18,29 @@ struct ReadSite {
   std::vector<Expr> predicates;  // hold where the element is read
   std::vector<std::string> axes;
   Location where;
+  bool stores = false;
 };
 struct ReadSites {
   std::vector<ReadSite> sites;
   std::map<std::string, Expr> axis_extents;
+  /// Of ragged axes.
+  std::map<std::string, Expr> axis_lengths;
+  std::set<std::string> integers;
+  /// Inputs that are promised to be monotone.
+  std::vector<std::string> monotone;
 };
 ReadSites find_read_sites(const Algorithm& algorithm);
 
-/// Least and largest value of an input of integers.
-using DataRange = std::pair<std::int64_t, std::int64_t>;
+/// Inputs of integers in host memory, by name.
+using HostIntegers = std::map<std::string, TensorView>;
 
-/// Refuses reads that may leave their tensor for these extents, with the index and the length. An index that is read
-/// from an input which `data` lacks is the caller's promise.
-void check_reads(const ReadSites& reads, const Extents& extents, const std::map<std::string, DataRange>& data,
-                 Diagnostics& errors);
+/// Refuses reads, and stores of outputs at places of their own, that may leave their tensor for these extents, with the
+/// index and the length; ragged axes that are longer than their extents, or less than nothing; outputs of which two
+/// elements lie at one place; and inputs that are not as monotone as they say. What is read from an input which `data`
+/// lacks is the caller's promise.
+void check_reads(const ReadSites& reads, const Extents& extents, const HostIntegers& data, Diagnostics& errors);
 
-/// Inputs of integers that indices are read from.
+/// Inputs of integers that the check looks at.
 std::vector<std::string> index_inputs(const ReadSites& reads);
-/// Least and largest element of a tensor in host memory; 0 and 0 where it is empty.
-DataRange data_range(const TensorView& view);
 
 }  // namespace astatide

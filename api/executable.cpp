@@ -149,9 +149,9 @@ Extents checked_extents(const Compiled& compiled, const LaunchArguments& argumen
                                    describe(declared), fmt::join(evaluate_shape(declared.dims, extents), ", ")));
   }
   errors.throw_if_any();
-  std::map<std::string, DataRange> data;
+  HostIntegers data;
   if (compiled.code->uses_host_memory())
-    for (const std::string& name : index_inputs(compiled.reads)) data[name] = data_range(arguments.tensors.at(name));
+    for (const std::string& name : index_inputs(compiled.reads)) data[name] = arguments.tensors.at(name);
   check_reads(compiled.reads, extents, data, errors);
   errors.throw_if_any();
   return extents;

@@ -55,8 +55,8 @@ std::vector<FileWord> output_files(const Algorithm& algorithm, const std::vector
 void check_indices(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
                    const HostTensors& inputs) {
   const ReadSites reads = find_read_sites(algorithm);
-  std::map<std::string, DataRange> data;
-  for (const std::string& name : index_inputs(reads)) data[name] = data_range(view_of(inputs.at(name)));
+  HostIntegers data;
+  for (const std::string& name : index_inputs(reads)) data[name] = view_of(inputs.at(name));
   Diagnostics errors;
   check_reads(reads, extents, data, errors);
   errors.throw_if_any();

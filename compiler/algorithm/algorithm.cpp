@@ -24,22 +24,25 @@ bool equal(const Algorithm& a, const Algorithm& b) {
     return x.name == y.name && x.default_value == y.default_value;
   };
   const auto same_input = [](const Input& x, const Input& y) {
-    return x.name == y.name && x.dims == y.dims && x.dtype == y.dtype;
+    return x.name == y.name && x.dims == y.dims && x.dtype == y.dtype && x.monotone == y.monotone;
   };
   const auto same_func = [](const Func& x, const Func& y) {
-    return x.name == y.name && x.indices == y.indices && x.value == y.value && x.where_predicate == y.where_predicate;
+    return x.name == y.name && x.indices == y.indices && x.value == y.value && x.where_predicate == y.where_predicate &&
+           x.stored == y.stored;
   };
   return a.name == b.name &&
          std::equal(a.extents.begin(), a.extents.end(), b.extents.begin(), b.extents.end(), same_extent) &&
          std::equal(a.scalars.begin(), a.scalars.end(), b.scalars.begin(), b.scalars.end(), same_scalar) &&
          std::equal(a.inputs.begin(), a.inputs.end(), b.inputs.begin(), b.inputs.end(), same_input) &&
          std::equal(a.define.begin(), a.define.end(), b.define.begin(), b.define.end(), same_func) &&
-         a.outputs == b.outputs && a.sizes == b.sizes && a.axes == b.axes;
+         a.outputs == b.outputs && a.output_dims == b.output_dims && a.sizes == b.sizes && a.axes == b.axes &&
+         a.lengths == b.lengths;
 }
 
 std::vector<Expr> shape_of(const Algorithm& algorithm, const std::string& func) {
   const Func* definition = algorithm.find_func(func);
   if (!definition) throw InternalError("no definition " + func);
+  if (const auto dims = algorithm.output_dims.find(func); dims != algorithm.output_dims.end()) return dims->second;
   Diagnostics errors;
   const auto extents = infer_axis_extents(algorithm, errors);
   errors.throw_if_any();

@@ -39,6 +39,9 @@ struct Input {
   /// Empty: the data type that the request names (--dtype), the same for all such inputs.
   std::optional<ScalarType> dtype;
   Location where;
+  /// A promise about the values of integers: along the last dimension none is less than the one before it. Searches
+  /// take the place of tests then.
+  bool monotone = false;
 };
 
 /// name[indices] = value where predicate. An element whose predicate is false is absent: the identity of every
@@ -49,6 +52,9 @@ struct Func {
   Expr value;
   std::optional<Expr> where_predicate;
   Location where;
+  /// Of an output whose elements lie at other places than their own indices: O[offset[b] + i, h, e]. One expression a
+  /// dimension of the tensor (output_dims), over the axes, extents and inputs of integers. Empty: at its own indices.
+  std::vector<Expr> stored{};
 };
 
 /// What to compute, with no word on how. The same value comes from YAML (parse_algorithm) and from the C++ API.
@@ -60,10 +66,15 @@ struct Algorithm {
   /// In order; a definition reads inputs and earlier definitions only.
   std::vector<Func> define;
   std::vector<std::string> outputs;
+  /// Dimensions of the outputs that are stored at places of their own.
+  std::map<std::string, std::vector<Expr>> output_dims{};
   /// Extents used when a request names none.
   std::map<std::string, std::int64_t> sizes;
   /// Extent of an axis that no read shows, such as one used only through j/16; optional in files (`axes: {j: Sk}`).
   std::map<std::string, Expr> axes;
+  /// Of a ragged axis: the length that it has for each place of other axes, at most its extent (`axes: {j: length[b] <=
+  /// Sk}`). It has no elements beyond.
+  std::map<std::string, Expr> lengths{};
   Location where;
 
   const Extent* find_extent(const std::string& name) const;
@@ -83,7 +94,18 @@ std::map<std::string, Expr> infer_axis_extents(const Algorithm& algorithm, Diagn
 /// cyclic or repeated definitions, non-integer indices, outputs that don't exist. Throws UserError with all problems.
 void check_algorithm(const Algorithm& algorithm);
 
-/// Shape of a defined function, in extents, outermost first.
+/// The same, with the length of each ragged axis in place of its extent.
+std::map<std::string, Expr> infer_axis_lengths(const Algorithm& algorithm, Diagnostics& errors);
+
+/// The algorithm without ragged axes: what they have no elements for is absent, and outputs lie at their own indices.
+/// What the evaluator computes.
+Algorithm with_lengths_as_predicates(const Algorithm& algorithm);
+/// Adds the axis with its extent, or with a length and the extent that bounds it: length <= extent.
+void add_axis(Algorithm& algorithm, const std::string& axis, const Expr& extent);
+/// Holds for the elements of a definition that its ragged axes have.
+std::optional<Expr> within_lengths(const Algorithm& algorithm, const std::vector<std::string>& axes);
+
+/// Shape of the tensor that holds a definition, in extents, outermost first.
 std::vector<Expr> shape_of(const Algorithm& algorithm, const std::string& func);
 
 /// Reads an algorithm from YAML text. `file` is used in messages. Throws UserError with all problems of the text.

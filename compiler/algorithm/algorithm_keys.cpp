@@ -21,20 +21,27 @@ constexpr std::array kKeys{
         R"("additionalProperties": {"type": ["string", "number", "null"]})"},
     AlgorithmKeyInfo{
         AlgorithmKey::inputs, "inputs", true,
-        "The tensors that the caller gives: their dimensions, outermost first, and the data type where it is not "
-        "that of the request.",
+        "The tensors that the caller gives: their dimensions, outermost first, the data type where it is not that of "
+        "the request, and whether the integers in it never decrease along the last dimension.",
         R"("type": "object", "propertyNames": {"$ref": "#/$defs/name"}, )"
         R"("additionalProperties": {"oneOf": [{"$ref": "#/$defs/dims"}, {"type": "object", )"
-        R"("properties": {"dims": {"$ref": "#/$defs/dims"}, "dtype": {"$ref": "#/$defs/dtype"}}, )"
+        R"("properties": {"dims": {"$ref": "#/$defs/dims"}, "dtype": {"$ref": "#/$defs/dtype"}, )"
+        R"("monotone": {"type": "boolean"}}, )"
         R"("required": ["dims"], "additionalProperties": false}]})"},
-    AlgorithmKeyInfo{AlgorithmKey::axes, "axes", false, "The extent of each axis that indexes no dimension by itself.",
+    AlgorithmKeyInfo{AlgorithmKey::axes, "axes", false,
+                     "The extent of each axis that indexes no dimension by itself; of a ragged one its length too: "
+                     "LENGTH <= EXTENT.",
                      R"("type": "object", "propertyNames": {"$ref": "#/$defs/name"}, )"
                      R"("additionalProperties": {"type": ["string", "integer"]})"},
     AlgorithmKeyInfo{AlgorithmKey::define, "define", true,
                      "Definitions, each of inputs and earlier ones: NAME[axes] = expression where condition.",
                      R"("type": "array", "items": {"type": "string"}, "minItems": 1)"},
-    AlgorithmKeyInfo{AlgorithmKey::outputs, "outputs", true, "The definitions that are results.",
-                     R"("type": "array", "items": {"$ref": "#/$defs/name"}, "minItems": 1, "uniqueItems": true)"},
+    AlgorithmKeyInfo{AlgorithmKey::outputs, "outputs", true,
+                     "The definitions that are results; a map gives dimensions to those with places of their own.",
+                     R"("oneOf": [{"type": "array", "items": {"$ref": "#/$defs/name"}, "minItems": 1, )"
+                     R"("uniqueItems": true}, {"type": "object", "propertyNames": {"$ref": "#/$defs/name"}, )"
+                     R"("additionalProperties": {"oneOf": [{"$ref": "#/$defs/dims"}, {"type": "null"}]}, )"
+                     R"("minProperties": 1}])"},
     AlgorithmKeyInfo{AlgorithmKey::sizes, "sizes", false, "A value for every extent, used when a request names none.",
                      R"("type": "object", "propertyNames": {"$ref": "#/$defs/name"}, )"
                      R"("additionalProperties": {"type": "integer", "minimum": 0})"},

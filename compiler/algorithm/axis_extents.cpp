@@ -65,6 +65,15 @@ class AxisExtents {
                        [&](const std::string& name) { return algorithm_.find_extent(name); });
   }
 
+  /// Ends of items lie one beyond their beginnings: offset[b] and offset[b + 1] of an offset with B + 1 elements. Where
+  /// `axes` says how long the axis is, the dimension may be longer.
+  bool is_longer_by_a_number(const Expr& dim, const std::string& axis) const {
+    const auto said = algorithm_.axes.find(axis);
+    if (said == algorithm_.axes.end() || !dim.is_call(Op::add)) return false;
+    const auto* more = dim.as<Call>()->args[1].as<Integer>();
+    return more && more->value > 0 && dim.as<Call>()->args[0] == said->second;
+  }
+
   void look_at_read(const Func& func, const Expr& e, const Read& r, bool report) {
     if (!inputs_.contains(r.tensor) && !funcs_.contains(r.tensor)) reads_unknown_ = true;
     for (std::size_t i = 0; i < r.indices.size(); ++i) {
@@ -73,7 +82,9 @@ class AxisExtents {
       const auto extent = dimension(r, i);
       if (!extent) continue;
       const Found& known = found_.emplace(v->name, Found{*extent, r.tensor}).first->second;
-      if (!report || known.extent == *extent || !reported_.insert(v->name + " " + r.tensor).second) continue;
+      if (!report || known.extent == *extent || is_longer_by_a_number(*extent, v->name) ||
+          !reported_.insert(v->name + " " + r.tensor).second)
+        continue;
       Location where = func.where;
       if (r.indices[i].line() > 0 || e.line() > 0) {
         const Expr& at = r.indices[i].line() > 0 ? r.indices[i] : e;

@@ -36,11 +36,15 @@ AlgorithmBuilder& AlgorithmBuilder::input(const std::string& name, std::vector<E
 
 AlgorithmBuilder& AlgorithmBuilder::input(const std::string& name, const std::vector<std::string>& dims,
                                           std::optional<ScalarType> dtype) {
+  return input(name, parsed_dims(name, dims), dtype);
+}
+
+std::vector<Expr> AlgorithmBuilder::parsed_dims(const std::string& name, const std::vector<std::string>& dims) const {
   const NameKinds names = name_kinds(algorithm_);
   std::vector<Expr> parsed;
   for (const std::string& dim : dims)
     parsed.push_back(parse_expr(SourceText(dim, Location{"a dimension of " + quoted(name), 1, 1, dim}), names, true));
-  return input(name, std::move(parsed), dtype);
+  return parsed;
 }
 
 AlgorithmBuilder& AlgorithmBuilder::input(const std::string& name, std::initializer_list<const char*> dims,
@@ -72,8 +76,23 @@ AlgorithmBuilder& AlgorithmBuilder::size(const std::string& extent, std::int64_t
   return *this;
 }
 
-AlgorithmBuilder& AlgorithmBuilder::axis(const std::string& name, Expr extent) {
-  algorithm_.axes.insert_or_assign(name, std::move(extent));
+AlgorithmBuilder& AlgorithmBuilder::output(const std::string& name, const std::vector<std::string>& dims) {
+  algorithm_.outputs.push_back(name);
+  algorithm_.output_dims.insert_or_assign(name, parsed_dims(name, dims));
+  return *this;
+}
+
+AlgorithmBuilder& AlgorithmBuilder::monotone(const std::string& input) {
+  for (Input& candidate : algorithm_.inputs)
+    if (candidate.name == input) {
+      candidate.monotone = true;
+      return *this;
+    }
+  throw UserError("'" + quoted(input) + "' is no input of " + quoted(algorithm_.name) + " that can be monotone");
+}
+
+AlgorithmBuilder& AlgorithmBuilder::axis(const std::string& name, const Expr& extent) {
+  add_axis(algorithm_, name, extent);
   return *this;
 }
 

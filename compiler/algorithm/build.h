@@ -54,13 +54,20 @@ class AlgorithmBuilder {
   AlgorithmBuilder& define(const std::string& name, const std::vector<std::string>& indices, Expr value,
                            std::optional<Expr> where = std::nullopt);
   AlgorithmBuilder& outputs(const std::vector<std::string>& names);
+  /// One that is stored at places of its own, with the dimensions of its tensor.
+  AlgorithmBuilder& output(const std::string& name, const std::vector<std::string>& dims);
+  /// Promises of an input of integers declared before that none is less than the one before it in the last dimension.
+  AlgorithmBuilder& monotone(const std::string& input);
   AlgorithmBuilder& size(const std::string& extent, std::int64_t value);
-  AlgorithmBuilder& axis(const std::string& name, Expr extent);
+  /// An axis with its extent, or a ragged one: less_equal(length, extent).
+  AlgorithmBuilder& axis(const std::string& name, const Expr& extent);
 
   /// The checked value. Throws UserError with all problems.
   Algorithm build() const;
 
  private:
+  std::vector<Expr> parsed_dims(const std::string& name, const std::vector<std::string>& dims) const;
+
   Algorithm algorithm_;
 };
 

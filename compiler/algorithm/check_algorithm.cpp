@@ -94,7 +94,18 @@ class AlgorithmChecker {
       for (const Expr& dim : input.dims)
         check_extent_expression(dim, "a dimension of " + input.name, input.where, scope_, errors_);
     for (const auto& [axis, extent] : algorithm_.axes)
-      check_extent_expression(extent, "the extent of axis " + quoted(axis), place_of_axis(axis), scope_, errors_);
+      if (!tensors_read(extent).empty())
+        errors_.error(
+            place_of_axis(axis),
+            "axis " + quoted(axis) + " is " + print_expr(extent, {}, true) + " long, and no extent bounds that",
+            {quoted(axis) + ": " + print_expr(extent, {}, true) + " <= EXTENT"});
+      else
+        check_extent_expression(extent, "the extent of axis " + quoted(axis), place_of_axis(axis), scope_, errors_);
+    for (const auto& [axis, length] : algorithm_.lengths) check_length(axis, place_of_axis(axis), scope_, errors_);
+    for (const Input& input : algorithm_.inputs)
+      if (input.monotone && (!input.dtype || is_floating(*input.dtype) || input.dims.empty()))
+        errors_.error(input.where, "input " + quoted(input.name) + " is monotone, and holds no row of integers",
+                      {"monotone: true says that integers never decrease along the last dimension"});
     if (algorithm_.define.empty() && known_.unread.empty())
       errors_.error(algorithm_.where, "an algorithm needs at least one definition");
   }
@@ -110,6 +121,30 @@ class AlgorithmChecker {
       if (!algorithm_.find_func(output) && !known_.unread.contains(output))
         errors_.error(algorithm_.where, "output '" + quoted(output) + "' is not defined", suggestion(output, names));
     }
+    for (const auto& [output, dims] : algorithm_.output_dims) check_stored(output, dims);
+    for (const Func& func : algorithm_.define)
+      if (!func.stored.empty() && !algorithm_.output_dims.contains(func.name))
+        errors_.error(func.where, func.name + " has places of its own, and no dimensions",
+                      {"outputs: {" + func.name + ": [..]} gives them, one for each place"});
+  }
+
+  void check_stored(const std::string& output, const std::vector<Expr>& dims) {
+    const Func* func = algorithm_.find_func(output);
+    if (!func) return;
+    for (const Expr& dim : dims)
+      check_extent_expression(dim, "a dimension of " + quoted(output), func->where, scope_, errors_);
+    if (func->stored.empty())
+      errors_.error(func->where, output + " has dimensions in outputs, and its places are its axes",
+                    {"the extents of its axes are its dimensions; leave them out"});
+    if (func->stored.empty()) return;
+    if (func->stored.size() != dims.size())
+      errors_.error(func->where, output + " has " + std::to_string(func->stored.size()) +
+                                     " places, and outputs gives it " + std::to_string(dims.size()) + " dimensions");
+    for (const Func& reader : algorithm_.define)
+      if (tensors_read(reader.value).contains(output) ||
+          (reader.where_predicate && tensors_read(*reader.where_predicate).contains(output)))
+        errors_.error(reader.where, reader.name + " reads " + output + ", which lies at places of its own",
+                      {"give the value a definition at its own indices, which both read"});
   }
 
   void check_sizes() {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compiler/algorithm/names.h"
+#include "compiler/support/contains.h"
 #include "compiler/support/match.h"
 
 namespace astatide {
@@ -69,6 +70,12 @@ class TypeChecker {
       where.column = at.column();
     }
     errors_.error(std::move(where), std::move(message), std::move(notes));
+  }
+
+  /// An integer that may read inputs of integers.
+  void expect_index(const Expr& e, const std::string& of) {
+    expect_integer(e, type_of(e, Place::index),
+                   of == func && of.find(' ') != std::string::npos ? of : "a place of " + of);
   }
 
  private:
@@ -322,6 +329,24 @@ class TypeChecker {
   Location where_;
 };
 
+/// Where an axis has a length for each place of others, definitions over it are definitions over those.
+void check_lengths_known(const Func& func, const Scope& scope, Diagnostics& errors) {
+  std::set<std::string> axes(func.indices.begin(), func.indices.end());
+  visit(func.value, [&](const Expr& e) {
+    if (const auto* r = e.as<Reduce>()) axes.insert(r->axis);
+  });
+  for (const std::string& axis : axes) {
+    const auto length = scope.algorithm.lengths.find(axis);
+    if (length == scope.algorithm.lengths.end()) continue;
+    for (const std::string& other : free_variables(length->second))
+      if (scope.axis_extents.contains(other) && !astatide::contains(func.indices, other))
+        errors.error(func.where,
+                     "axis " + axis + " of " + func.name + " is " + print_expr(length->second, {}, true) +
+                         " long, and " + func.name + " has no axis " + other,
+                     {"give " + func.name + " the axis " + other});
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> suggestion(const std::string& word, const std::vector<std::string>& candidates) {
@@ -345,6 +370,25 @@ void check_definition(const Func& func, Scope& scope, Diagnostics& errors) {
   if (checker.type_of(func.value, Place::value) == Type::boolean)
     checker.error(func.value, "the value of " + func.name + " must be a number, found a condition",
                   {"select(condition, 1, 0) makes a number of it"});
+  checker.guarded = true;
+  for (const Expr& place : func.stored) checker.expect_index(place, func.name);
+  check_lengths_known(func, scope, errors);
+}
+
+void check_length(const std::string& axis, const Location& where, Scope& scope, Diagnostics& errors) {
+  const Expr& length = scope.algorithm.lengths.at(axis);
+  TypeChecker checker(scope, errors, where);
+  checker.func = "the length of " + axis;
+  checker.guarded = true;
+  for (const std::string& name : free_variables(length))
+    if (scope.axis_extents.contains(name)) checker.axes.push_back(name);
+  checker.expect_index(length, checker.func);
+  for (const std::string& other : checker.axes)
+    if (scope.algorithm.lengths.contains(other))
+      errors.error(where,
+                   "the length of axis " + quoted(axis) + " varies with " +
+                       (other == axis ? "itself" : quoted(other) + ", whose own length varies"),
+                   {"a length reads integers at places of axes that are as long everywhere"});
 }
 
 void check_extent_expression(const Expr& e, const std::string& what, const Location& where, Scope& scope,

@@ -28,6 +28,8 @@ void check_definition(const Func& func, Scope& scope, Diagnostics& errors);
 /// An expression of integers over extents: a dimension, or the extent of an axis.
 void check_extent_expression(const Expr& e, const std::string& what, const Location& where, Scope& scope,
                              Diagnostics& errors);
+/// The length of a ragged axis: an integer over extents, inputs of integers and axes that are not ragged.
+void check_length(const std::string& axis, const Location& where, Scope& scope, Diagnostics& errors);
 /// The default of a scalar: a real over extents and scalars above it.
 void check_default(const Scalar& scalar, const std::set<std::string>& above, Scope& scope, Diagnostics& errors);
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -66,13 +67,17 @@ std::vector<std::int64_t> evaluate_shape(const std::vector<Expr>& dims,
 class Evaluator {
  public:
   Evaluator(const Algorithm& algorithm, const Arguments& arguments, Precision precision, const Rounding& rounded)
-      : algorithm_(algorithm), arguments_(arguments), precision_(precision), rounded_(rounded) {
+      : algorithm_(algorithm),
+        plain_(with_lengths_as_predicates(algorithm)),
+        arguments_(arguments),
+        precision_(precision),
+        rounded_(rounded) {
     check_extents();
     for (const auto& [name, value] : resolve_scalars(algorithm, arguments.extents, arguments.scalars))
       context_.values[name] = value;
     for (const auto& [name, value] : arguments.extents) context_.values[name] = static_cast<double>(value);
     Diagnostics errors;
-    for (const auto& [axis, extent] : infer_axis_extents(algorithm, errors))
+    for (const auto& [axis, extent] : infer_axis_extents(plain_, errors))
       context_.axis_extents[axis] = evaluate_shape({extent}, arguments.extents, "axis " + axis).front();
     errors.throw_if_any();
     context_.tensors = &tensors_;
@@ -81,12 +86,15 @@ class Evaluator {
 
   std::map<std::string, DoubleTensor> evaluate() {
     std::map<std::string, DoubleTensor> outputs;
-    for (std::size_t i = 0; i < algorithm_.define.size(); ++i) {
-      const Func& func = algorithm_.define[i];
+    for (std::size_t i = 0; i < plain_.define.size(); ++i) {
+      const Func& func = plain_.define[i];
       evaluate_definition(func);
       if (std::count(algorithm_.outputs.begin(), algorithm_.outputs.end(), func.name) > 0) {
         const Evaluated& value = evaluated_.at(func.name);
-        outputs[func.name] = {tensors_.back().shape, {value.values.get(), value.values.get() + value.size}};
+        if (const Func& written = algorithm_.define[i]; !written.stored.empty())
+          outputs[func.name] = stored(written, value);
+        else
+          outputs[func.name] = {tensors_.back().shape, {value.values.get(), value.values.get() + value.size}};
       }
       forget_after(i);
     }
@@ -148,6 +156,51 @@ class Evaluator {
     evaluated_[func.name] = std::move(value);
   }
 
+  /// The tensor of an output that lies at places of its own: NaN, which stands for what memory holds, where no element
+  /// is stored.
+  DoubleTensor stored(const Func& func, const Evaluated& value) {
+    DoubleTensor out;
+    out.shape = evaluate_shape(algorithm_.output_dims.at(func.name), arguments_.extents, func.name);
+    const std::int64_t size = count_elements(out.shape);
+    if (size > kMostElements)
+      throw UserError(func.where, func.name + " has the shape " + print_shape(out.shape) +
+                                      ", the evaluator holds at most 2147483648 elements of an output");
+    out.values.assign(static_cast<std::size_t>(size), std::numeric_limits<double>::quiet_NaN());
+    std::vector<std::string> places;
+    for (std::size_t dim = 0; dim < func.stored.size(); ++dim) {
+      places.push_back(func.name + " at dimension " + std::to_string(dim + 1));
+      evaluate_definition(
+          {places.back(), func.indices, func.stored[dim], within_lengths(algorithm_, func.indices), func.where});
+    }
+    std::vector<bool> taken(out.values.size(), false);
+    for (std::int64_t n = 0; n < value.size; ++n) {
+      std::size_t offset = 0;
+      bool present = true;
+      for (std::size_t dim = 0; dim < places.size() && present; ++dim) {
+        const Evaluated& place = evaluated_.at(places[dim]);
+        present = !place.present || place.present[n];
+        if (!present) break;
+        const double at = place.values[n];
+        if (!(at >= 0 && at < static_cast<double>(out.shape[dim])))
+          throw UserError(func.where, func.name + " is stored at index " + to_string(Expr(at)) + " of dimension " +
+                                          std::to_string(dim + 1) + ", whose length is " +
+                                          std::to_string(out.shape[dim]));
+        offset = offset * static_cast<std::size_t>(out.shape[dim]) + static_cast<std::size_t>(at);
+      }
+      if (!present) continue;
+      if (taken[offset])
+        throw UserError(func.where, func.name + " has two elements at one place of its tensor",
+                        {"offsets and lengths of items must not overlap"});
+      taken[offset] = true;
+      out.values[offset] = value.values[n];
+    }
+    for (const std::string& place : places) {
+      std::erase_if(tensors_, [&](const TapeTensor& tensor) { return tensor.name == place; });
+      evaluated_.erase(place);
+    }
+    return out;
+  }
+
   void run_rows(const CompiledDefinition& compiled, Evaluated& value) const {
     const std::int64_t length = compiled.shape.empty() ? 1 : compiled.shape.back();
     const std::int64_t rows = value.size / length;
@@ -180,9 +233,9 @@ class Evaluator {
   /// Gives back what no later definition reads.
   void forget_after(std::size_t done) {
     std::set<std::string> needed;
-    for (std::size_t i = done + 1; i < algorithm_.define.size(); ++i) {
-      needed.merge(tensors_read(algorithm_.define[i].value));
-      if (algorithm_.define[i].where_predicate) needed.merge(tensors_read(*algorithm_.define[i].where_predicate));
+    for (std::size_t i = done + 1; i < plain_.define.size(); ++i) {
+      needed.merge(tensors_read(plain_.define[i].value));
+      if (plain_.define[i].where_predicate) needed.merge(tensors_read(*plain_.define[i].where_predicate));
     }
     std::erase_if(tensors_, [&](const TapeTensor& tensor) {
       return evaluated_.contains(tensor.name) && !needed.contains(tensor.name);
@@ -191,6 +244,7 @@ class Evaluator {
   }
 
   const Algorithm& algorithm_;
+  const Algorithm plain_;  // without ragged axes
   const Arguments& arguments_;
   const Precision precision_;
   const Rounding& rounded_;

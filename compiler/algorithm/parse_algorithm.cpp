@@ -174,18 +174,29 @@ class AlgorithmReader {
     const YamlNode* dims = &node;
     if (node.is_map()) {
       for (const YamlNode& key : node.keys)
-        if (key.value != "dims" && key.value != "dtype") unknown_key(key, {"dims", "dtype"});
+        if (key.value != "dims" && key.value != "dtype" && key.value != "monotone")
+          unknown_key(key, {"dims", "dtype", "monotone"});
       dims = find(node, "dims");
       if (!dims)
         errors_.error(node.where, "'dims' of " + quoted(name.value) + " is missing", {"write {dims: [..], dtype: ..}"});
       if (const YamlNode* dtype = find(node, "dtype")) input.dtype = read_dtype(*dtype);
+      if (const YamlNode* monotone = find(node, "monotone")) input.monotone = read_truth(*monotone);
     }
-    if (dims &&
-        expect(dims->is_sequence(), *dims, "the dimensions of " + quoted(name.value) + ", such as [B, H, Sq, D],"))
-      for (const YamlNode& dim : dims->items)
-        if (auto e = read_expr(dim, true, "an extent or an expression over extents"))
-          input.dims.push_back(std::move(*e));
+    if (dims) input.dims = read_dims(*dims, name.value);
     algorithm_.inputs.push_back(std::move(input));
+  }
+
+  std::vector<Expr> read_dims(const YamlNode& node, const std::string& of) {
+    std::vector<Expr> dims;
+    if (expect(node.is_sequence(), node, "the dimensions of " + quoted(of) + ", such as [B, H, Sq, D],"))
+      for (const YamlNode& dim : node.items)
+        if (auto e = read_expr(dim, true, "an extent or an expression over extents")) dims.push_back(std::move(*e));
+    return dims;
+  }
+
+  bool read_truth(const YamlNode& node) {
+    const bool right = node.is_scalar() && !node.quoted && (node.value == "true" || node.value == "false");
+    return expect(right, node, "true or false") && node.value == "true";
   }
 
   std::optional<ScalarType> read_dtype(const YamlNode& node) {
@@ -200,7 +211,7 @@ class AlgorithmReader {
     if (!expect(node.is_map(), node, "a map of axes, such as {j: Sk},") || !few_enough(node, "axes")) return;
     for (std::size_t i = 0; i < node.keys.size(); ++i)
       if (auto e = read_expr(node.items[i], true, "an extent or an expression over extents")) {
-        algorithm_.axes.insert_or_assign(node.keys[i].value, std::move(*e));
+        add_axis(algorithm_, node.keys[i].value, *e);
         known_.axes.insert_or_assign(node.keys[i].value, node.keys[i].where);
       }
   }
@@ -228,9 +239,15 @@ class AlgorithmReader {
     }
   }
 
+  /// A list of names, or a map in which those with places of their own have dimensions.
   void read_outputs(const YamlNode& node) {
-    if (!expect(node.is_sequence(), node, "a list of outputs, such as [O, L],") || !few_enough(node, "outputs")) return;
-    for (const YamlNode& item : node.items) {
+    if (!expect(node.is_sequence() || node.is_map(), node, "a list of outputs, such as [O, L],") ||
+        !few_enough(node, "outputs"))
+      return;
+    for (std::size_t i = 0; node.is_map() && i < node.keys.size(); ++i)
+      if (node.items[i].kind != YamlNode::Kind::null)
+        algorithm_.output_dims[node.keys[i].value] = read_dims(node.items[i], node.keys[i].value);
+    for (const YamlNode& item : node.is_map() ? node.keys : node.items) {
       if (!expect(item.is_scalar(), item, "the name of a definition")) continue;
       const bool known = algorithm_.find_func(item.value) || known_.unread.contains(item.value);
       if (!known) {

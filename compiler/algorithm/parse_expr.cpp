@@ -2,15 +2,17 @@
 #include <charconv>
 #include <limits>
 #include <unordered_set>
+#include <utility>
 
 #include "compiler/algorithm/lexer.h"
 #include "compiler/algorithm/names.h"
 #include "compiler/algorithm/source_text.h"
+#include "compiler/support/contains.h"
 
 namespace astatide {
 namespace {
 
-// definition = NAME "[" (NAME ("," NAME)*)? "]" "=" or ("where" or)?
+// definition = NAME "[" (or ("," or)*)? "]" "=" or ("where" or)?      names of axes, or places of an output
 // or         = and ("or" and)*
 // and        = not ("and" not)*
 // not        = "not" not | comparison
@@ -98,11 +100,17 @@ class Parser {
     func.where = source_.at(name.offset);
     func.name = parse_name("a definition starts with its name: NAME[axes] = expression");
     expect("[", "after the name of a definition: NAME[axes] = expression");
+    std::vector<Expr> places;
+    bool own = true;  // at its own indices
     while (!at_symbol("]")) {
-      if (!func.indices.empty()) expect(",", "between axes");
-      func.indices.push_back(parse_name("an axis of a definition is a name"));
+      if (!places.empty()) expect(",", "between axes");
+      const bool lone = peek().kind != Token::Kind::name || at_symbol(",", 1) || at_symbol("]", 1);
+      own = own && lone;
+      places.push_back(lone ? variable(parse_name("an axis of a definition is a name")) : parse_place());
     }
     expect("]", "after the axes");
+    for (const Expr& place : places) add_axes(place, own, func.indices);
+    if (!own) func.stored = std::move(places);
     expect("=", "between the axes and the expression of a definition");
     func.value = parse_infix(kOrStrength).e;
     if (at_word("where")) {
@@ -150,6 +158,24 @@ class Parser {
       fail(token, "'" + quoted(token.text) + "' " + problem);
     advance();
     return token.text;
+  }
+
+  /// The place of an output's element along a dimension, such as offset[b] + i.
+  Expr parse_place() {
+    const bool outside = std::exchange(in_index_, true);
+    const Expr e = parse_infix(kOrStrength).e;
+    in_index_ = outside;
+    return e;
+  }
+
+  /// The axes of a definition, in the order in which its places name them; twice only where they are `own`, which is
+  /// refused later.
+  void add_axes(const Expr& place, bool own, std::vector<std::string>& axes) const {
+    visit(place, [&](const Expr& e) {
+      const auto* v = e.as<Variable>();
+      if (!v || (!own && (names_.values.contains(v->name) || astatide::contains(axes, v->name)))) return;
+      axes.push_back(v->name);
+    });
   }
 
   Parsed make(const Token& at, ExprNode node, int depth_of_operands) {

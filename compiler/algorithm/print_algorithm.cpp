@@ -26,15 +26,23 @@ std::string in_flow(const std::string& text) {
   return plain && starts_plain ? text : "\"" + text + "\"";
 }
 
+std::string print_dims(const std::vector<Expr>& dims) {
+  return "[" + join(dims, ", ", [](const Expr& dim) { return in_flow(print_expr(dim, {}, true)); }) + "]";
+}
+
 std::string print_input(const Input& input) {
-  const std::string dims =
-      "[" + join(input.dims, ", ", [](const Expr& dim) { return in_flow(print_expr(dim, {}, true)); }) + "]";
-  if (!input.dtype) return input.name + ": " + dims;
-  return input.name + ": {dims: " + dims + ", dtype: " + std::string(name_of(*input.dtype)) + "}";
+  const std::string dims = print_dims(input.dims);
+  if (!input.dtype && !input.monotone) return input.name + ": " + dims;
+  return input.name + ": {dims: " + dims +
+         (input.dtype ? ", dtype: " + std::string(name_of(*input.dtype)) : std::string()) +
+         (input.monotone ? ", monotone: true}" : "}");
 }
 
 std::string print_definition(const Func& func, const NameKinds& names) {
-  std::string out = func.name + "[" + join(func.indices, ",", self) + "] = " + print_expr(func.value, names);
+  const std::string places = func.stored.empty()
+                                 ? join(func.indices, ",", self)
+                                 : join(func.stored, ", ", [&](const Expr& e) { return print_expr(e, names, true); });
+  std::string out = func.name + "[" + places + "] = " + print_expr(func.value, names);
   if (func.where_predicate) out += " where " + print_expr(*func.where_predicate, names);
   return out;
 }
@@ -64,7 +72,11 @@ std::string print_section(AlgorithmKey key, const Algorithm& a) {
       for (const Input& input : a.inputs) entries.push_back(print_input(input));
       return print_map(name, entries);
     case AlgorithmKey::axes:
-      for (const auto& [axis, extent] : a.axes) entries.push_back(axis + ": " + in_flow(print_expr(extent, {}, true)));
+      for (const auto& [axis, extent] : a.axes) {
+        const auto length = a.lengths.find(axis);
+        const Expr e = length == a.lengths.end() ? extent : less_equal(length->second, extent);
+        entries.push_back(axis + ": " + in_flow(print_expr(e, names, true)));
+      }
       return entries.empty() ? "" : print_map(name, entries);
     case AlgorithmKey::define: {
       std::string out = name + ":\n";
@@ -72,7 +84,12 @@ std::string print_section(AlgorithmKey key, const Algorithm& a) {
       return out;
     }
     case AlgorithmKey::outputs:
-      return name + ": [" + join(a.outputs, ", ", self) + "]\n";
+      if (a.output_dims.empty()) return name + ": [" + join(a.outputs, ", ", self) + "]\n";
+      for (const std::string& output : a.outputs) {
+        const auto dims = a.output_dims.find(output);
+        entries.push_back(output + ": " + (dims == a.output_dims.end() ? "null" : print_dims(dims->second)));
+      }
+      return print_map(name, entries);
     case AlgorithmKey::sizes:
       // In the order of the extents, which reads better than that of the alphabet.
       for (const Extent& extent : a.extents)

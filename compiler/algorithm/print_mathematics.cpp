@@ -103,7 +103,9 @@ std::string print_mathematics(const Algorithm& algorithm) {
   std::string out;
   for (const Func& func : algorithm.define) {
     std::string indices;
-    for (const std::string& index : func.indices) indices += (indices.empty() ? "" : ",") + index;
+    if (func.stored.empty())
+      for (const std::string& index : func.indices) indices += (indices.empty() ? "" : ",") + index;
+    for (const Expr& place : func.stored) indices += (indices.empty() ? "" : ", ") + print_expr(place, names, true);
     out += func.name + "[" + indices + "] = " + printer.print(func.value);
     if (func.where_predicate) out += "  where " + print_expr(*func.where_predicate, names);
     out += "\n";

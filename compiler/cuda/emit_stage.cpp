@@ -9,6 +9,7 @@
 #include "compiler/cuda/type_text.h"
 #include "compiler/cuda/view_text.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/tile/bounds.h"
 
 namespace astatide::cuda {
 
@@ -34,9 +35,11 @@ void KernelEmitter::emit_stage_rows(const tile::View& view, const Mem& dst, std:
       fmt::format("const int {0} = anew({2} / {3}), {1} = {2} % {3} * {4};", row, column, thread_, across, vector));
   const tile::Coordinate& rows = *find_coordinate(view, dst.dims[0].axis);
   const std::string origin = integer_text(rows.origin, scope()), stride_text = stride(view.tensor, row_dim);
+  const std::string place =
+      integer_text(rows.origin + tile::linear_in(view.indices[row_dim], dst.dims[0].axis)->rest, scope());
   out_.line(fmt::format("const {}* const {} = {} + {} * {} + {}{};", type, from,
                         address_from_base(view, {row_dim, column_dim}), row, stride_text, column,
-                        origin == "0" ? "" : fmt::format(" + ({}) * {}", origin, stride_text)));
+                        place == "0" ? "" : fmt::format(" + ({}) * {}", place, stride_text)));
   std::string present;
   if (rows.limit && !always_within(rows, dst)) {
     const std::string left = fresh("rows_left");
@@ -57,6 +60,17 @@ void KernelEmitter::emit_stage_rows(const tile::View& view, const Mem& dst, std:
   out_.line(fmt::format("{}({}, {} + {} * {} * {}, {});", asynchronous ? "cp_async16" : "copy16", target, from, n, step,
                         stride_text, present.empty() ? "true" : present));
   out_.close();
+}
+
+std::optional<std::size_t> KernelEmitter::row_dim_one_by_one(const tile::View& view, const std::string& axis) {
+  std::optional<std::size_t> found;
+  for (std::size_t dim = 0; dim < view.indices.size(); ++dim) {
+    if (!free_variables(view.indices[dim]).contains(axis)) continue;
+    const auto form = tile::linear_in(view.indices[dim], axis);
+    if (found || !form || form->factor != 1) return std::nullopt;
+    found = dim;
+  }
+  return found;
 }
 
 void KernelEmitter::emit_stage(const tile::View& view, const Mem& dst, bool asynchronous) {
@@ -105,7 +119,7 @@ void KernelEmitter::emit_stage(const tile::View& view, const Mem& dst, bool asyn
   staged_flags_.insert(vector_flag(view.tensor, *dim, vector));
   out_.open("if (" + claimed("staged_in_vectors") + ")");
   const int across = columns / vector;
-  const auto row_dim = contiguous_dim(view, dst.dims[0].axis);
+  const auto row_dim = row_dim_one_by_one(view, dst.dims[0].axis);
   if (row_dim && threads % across == 0 && rows * across % threads == 0) {
     emit_stage_rows(view, dst, *row_dim, *dim, vector, asynchronous);
   } else {

@@ -33,7 +33,7 @@ KernelEmitter::TmaPlace KernelEmitter::tma_place(const tile::View& view, const M
         n != form->row_dim && n != form->column_dim && !(form->packed && n == form->packed->fast_dim))
       place.others += fmt::format(", static_cast<int>({})", integer_text(view.indices[dim], scope()));
   for (const tile::Coordinate& coordinate : view.at) {
-    if (coordinate.axis == tile.dims[0].axis) place.row = integer_text(coordinate.origin, scope());
+    if (coordinate.axis == tile.dims[0].axis) place.row = narrow_text(coordinate.origin + form->first_row, scope());
     if (coordinate.axis == tile.dims[1].axis) place.column = integer_text(coordinate.origin, scope());
   }
   return place;

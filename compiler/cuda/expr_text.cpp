@@ -43,6 +43,8 @@ bool is_non_negative(const Expr& e, const TextScope& scope) {
             return is_non_negative(c.args[0], scope) || is_non_negative(c.args[1], scope);
           case Op::mod:
             return is_non_negative(c.args[1], scope);
+          case Op::select:
+            return is_non_negative(c.args[1], scope) && is_non_negative(c.args[2], scope);
           default:
             return false;
         }

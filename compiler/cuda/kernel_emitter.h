@@ -255,6 +255,8 @@ class KernelEmitter {
   std::string vector_flag(const std::string& tensor, std::size_t dim, int vector);
   /// The dimension of a view that runs along its tile's last axis, one by one, and that no other index uses.
   std::optional<std::size_t> contiguous_dim(const tile::View& view, const std::string& axis) const;
+  /// The dimension along which rows of a tile lie one by one, from wherever on.
+  static std::optional<std::size_t> row_dim_one_by_one(const tile::View& view, const std::string& axis);
 
   /// Names of loops, lets, extents and coordinates are integers, of scalars and tiles reals, of flags booleans.
   TextScope scope(const Element* element = nullptr) const;

@@ -6,6 +6,7 @@
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/scalar_type.h"
 #include "compiler/tile/bounds.h"
+#include "compiler/tile/statistics.h"
 
 namespace astatide {
 namespace {
@@ -141,7 +142,11 @@ void walk_downwards(Kernel& kernel) {
   const std::vector<Expr> lengths = lengths_of(kernel.body);
   for (tile::TileAxis& axis : kernel.tiles) {
     Trend all = Trend::none;
-    for (const Expr& length : lengths) all = together(all, trend_of(length, axis.var));
+    for (const Expr& length : lengths) {
+      const Trend trend = trend_of(length, axis.var);
+      // As long as extents let it be: which items are short no expression says.
+      all = together(all, trend == Trend::unknown ? trend_of(tile::without_data(length), axis.var) : trend);
+    }
     axis.descending = all == Trend::up;
   }
 }

@@ -241,9 +241,10 @@ class Splitter {
 
   /// Whether elements before each of `ends` are before the limit, which may be the least of several.
   static bool lies_within(const Expr& limit, const std::vector<Expr>& ends) {
+    if (contains(ends, tile::collect_terms(limit))) return true;
     if (limit.is_call(Op::min))
       return lies_within(limit.as<Call>()->args[0], ends) && lies_within(limit.as<Call>()->args[1], ends);
-    return contains(ends, tile::collect_terms(limit));
+    return false;
   }
 
   /// The body where every element is visible.

@@ -36,7 +36,8 @@ std::string declare(const tile::Program& program, Kernel& kernel, const Mem& fro
                                 "in runs of one length, and its indices are {1}",
                                 tensor.name, to_string(read(to.tensor, to.indices))),
                     {"leave it out"});
-  if (size_in_bytes(tensor.type) != 2) throw InternalError("stage_outputs: " + tensor.name + " is not of 16 bits");
+  if (!form->first_row.is_constant(0) || size_in_bytes(tensor.type) != 2)
+    throw InternalError("stage_outputs: a tile of " + tensor.name + " has no form that TMA stores");
   check_limits(tensor, to, *form, from);
   Mem mem;
   mem.name = names_in_kernel(program, kernel).fresh(tensor.name + "_s");

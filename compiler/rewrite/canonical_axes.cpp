@@ -83,6 +83,7 @@ std::vector<Func> with_canonical_axes(const std::vector<Func>& definitions,
         if (auto found = renaming.find(index); found != renaming.end()) index = found->second;
       }
       func.value = renamed(func.value, renaming);
+      for (Expr& place : func.stored) place = renamed(place, renaming);
       if (func.where_predicate) func.where_predicate = renamed(*func.where_predicate, renaming);
     }
     result.push_back(std::move(func));

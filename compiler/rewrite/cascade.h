@@ -69,7 +69,7 @@ struct Cascade {
   /// In order; outputs among them. One that varies along the axis (P) is kept here, and named in terms as an inlined
   /// expression.
   std::vector<RowValue> values;
-  std::map<std::string, Expr> axis_extents;  // of every axis that occurs
+  std::map<std::string, Expr> axis_extents;  // of every axis that occurs; of a ragged one what bounds its length
   /// Extents, and scalars whose default is positive whatever the extents are. An argument that breaks the promise
   /// changes no result but may let an exponential overflow.
   std::set<std::string> positive;

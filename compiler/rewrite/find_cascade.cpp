@@ -54,7 +54,7 @@ class CascadeFinder {
     Diagnostics problems;
     cascade_.axis_extents = infer_axis_extents(algorithm, problems);
     problems.throw_if_any();
-    definitions_ = with_canonical_axes(needed_definitions(algorithm), cascade_.axis_extents);
+    definitions_ = with_canonical_axes(needed_definitions(algorithm), infer_axis_lengths(algorithm, problems));
     for (const Func& func : definitions_) by_name_[func.name] = &func;
     cascade_.positive = positive_names(algorithm);
   }
@@ -426,6 +426,7 @@ class CascadeFinder {
     value.where_predicates = resolved.predicates;
     value.output = output;
     value.where = func.where;
+    value.stored_at = func.stored;
     cascade_.values.push_back(std::move(value));
   }
 

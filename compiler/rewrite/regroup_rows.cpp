@@ -1,5 +1,7 @@
 #include "compiler/rewrite/regroup_rows.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "compiler/algorithm/names.h"
@@ -30,10 +32,10 @@ struct Division {
 class Regrouper {
  public:
   Regrouper(const Cascade& cascade, const Algorithm& algorithm, Diagnostics& errors)
-      : cascade_(cascade), taken_(names_of(cascade)), errors_(errors) {
+      : cascade_(cascade), lengths_(algorithm.lengths), taken_(names_of(cascade)), errors_(errors) {
     taken_.merge(names_of(algorithm));
     for (RowValue& value : cascade_.values) {
-      if (!value.output) continue;
+      if (!value.output || !value.stored_at.empty()) continue;
       for (const std::string& index : value.indices) value.stored_at.push_back(variable(index));
     }
   }
@@ -52,6 +54,13 @@ class Regrouper {
 
   /// Whether the axis is one of the rows.
   bool check_row(const Location& where, const std::string& key, const std::string& of, const std::string& axis) {
+    for (const auto& [ragged, length] : lengths_) {
+      if (axis != ragged && !free_variables(length).contains(axis)) continue;
+      error(where, key, of,
+            fmt::format("{} is as long as {} says, which {} takes no part in", ragged, to_string(length), key),
+            {"axes of one length can be taken apart and together"});
+      return false;
+    }
     if (contains(cascade_.rows, axis)) return true;
     if (never_made_.contains(axis)) return false;  // reported with its split
     std::vector<std::string> notes{"rows are " + listed(cascade_.rows)};
@@ -202,6 +211,7 @@ class Regrouper {
   }
 
   Cascade cascade_;
+  std::map<std::string, Expr> lengths_;  // of ragged axes
   std::set<std::string> taken_;
   std::map<std::string, std::string> gone_;  // axes that are no more, and what they are in
   std::set<std::string> never_made_;         // of splits that are refused

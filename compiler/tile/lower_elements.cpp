@@ -154,6 +154,7 @@ TileName KernelBuilder::declare_once(const std::string& base, const std::vector<
 
 bool KernelBuilder::covers_exactly(const std::string& axis) const {
   const Expr& extent = lowering.extent_of(axis);
+  if (lowering.is_ragged(axis)) return false;
   for (const std::string& name : free_variables(extent))
     if (!lowering.program.known.contains(name)) return false;
   return evaluate_integer(extent, lowering.program.known) == nest.columns;
@@ -366,6 +367,14 @@ void KernelBuilder::add_output(Block& block, const RowValue& value) {
   }
   const Placement* placement = lowering.schedule.find(value.name);
   const bool by_tma = placement && placement->copy() == CopyPath::tma && lowering.is_cuda();
+  const bool ragged = std::any_of(axes.begin(), axes.end(), [&](const auto& axis) { return lowering.is_ragged(axis); });
+  const Func* func = lowering.algorithm.find_func(value.name);
+  if (by_tma && (ragged || (func && !func->stored.empty())))
+    throw UserError(placement->find(DirectiveKind::copy)->where,
+                    "copy of " + value.name +
+                        ": tma stores whole tiles, and behind the last row of an item lie rows of " + value.name +
+                        " that are not its own",
+                    {"leave it out"});
   block.push_back({Copy{view(value), tile, by_tma ? Via::tma : Via::store, {}, 0}});
 }
 
@@ -401,6 +410,8 @@ Stmt KernelBuilder::reduced_loop(Block body) const {
     // One tile holds every row: its iteration runs whatever the length is, also for none.
     out.end = Expr(1);
     out.kind = For::Kind::once;
+  } else if (const auto present = tile_has_elements(); present && !loop->grid) {
+    out.end = astatide::select(*present, out.end, Expr(0));
   }
   return {std::move(out)};
 }

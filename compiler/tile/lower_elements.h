@@ -127,6 +127,8 @@ class KernelBuilder {
   void set_alignment(const TileName& tile, const Placement& placement);
   /// The units that the schedule names for the exponentials of a definition's map. A CPU has one kind.
   void set_polynomial(Map& map, const Placement* placement) const;
+  std::optional<Expr> loops_have_elements() const;
+  std::optional<Expr> tile_has_elements() const;
   bool covers_exactly(const std::string& axis) const;
   /// The operand of a product: rows (columns) by the other axis.
   View operand(const Expr& read, const std::string& rows, const std::string& other, const std::string& of,

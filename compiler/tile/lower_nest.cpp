@@ -55,6 +55,15 @@ const Expr& Lowering::extent_of(const std::string& axis_name) const {
   return found->second;
 }
 
+const Expr& Lowering::length_of(const std::string& axis_name) const {
+  const auto length = algorithm.lengths.find(axis_name);
+  return length == algorithm.lengths.end() ? extent_of(axis_name) : length->second;
+}
+
+Expr Lowering::end_of(const std::string& axis_name) const {
+  return is_ragged(axis_name) ? min(extent_of(axis_name), length_of(axis_name)) : extent_of(axis_name);
+}
+
 void Lowering::check_elements(const std::vector<Element>& elements) const {
   for (const Element& element : elements)
     for (const std::string& index : element.indices)
@@ -68,6 +77,11 @@ void Lowering::check_elements(const std::vector<Element>& elements) const {
 
 int Lowering::known_extent(const std::string& axis_name) {
   const Expr& extent = extent_of(axis_name);
+  if (is_ragged(axis_name) && axis_name != axis)
+    throw UserError(schedule.where,
+                    "axis " + axis_name + " is whole in a tile, and its length " + to_string(length_of(axis_name)) +
+                        " is not the same everywhere",
+                    {"an axis of this kind is a row, or the one that is reduced"});
   std::vector<std::string> unknown;
   for (const std::string& name : free_variables(extent))
     if (!options.known.contains(name)) unknown.push_back(name);
@@ -147,6 +161,25 @@ bool Nest::is_tile_axis(const std::string& axis) const {
   return over(axis) == nullptr;
 }
 
+namespace {
+
+/// The length of a ragged axis is read at one place of each axis that it varies with, in loops around.
+void check_length_known(const Lowering& lowering, const Nest& nest, const NestLoop& loop, const Placement& placement) {
+  if (!lowering.is_ragged(loop.axis)) return;
+  for (const std::string& name : free_variables(lowering.length_of(loop.axis))) {
+    if (contains(lowering.program.extents, name)) continue;
+    const NestLoop* around = nest.over(name);
+    if (around && around->var == name) continue;
+    throw UserError(placement.where,
+                    placement.name + ": axis " + loop.axis + " is " + to_string(lowering.length_of(loop.axis)) +
+                        " long, which varies with " + name + ", so the loop over " + loop.axis +
+                        " lies inside one over " + name + ", one at a time",
+                    {"reorder with " + name + " in front of " + loop.name + ", and no tile along " + name});
+  }
+}
+
+}  // namespace
+
 Nest make_nest(Lowering& lowering, const Placement& placement, FreshNames& names) {
   Nest nest;
   nest.where = placement.where;
@@ -197,9 +230,11 @@ Nest make_nest(Lowering& lowering, const Placement& placement, FreshNames& names
     const bool is_tile = loop.axis == nest.row || loop.axis == nest.column;
     loop.var = is_tile ? names.fresh(loop.axis + "_o") : loop.axis;
     loop.step = loop.axis == nest.row ? nest.rows : loop.axis == nest.column ? nest.columns : 1;
-    loop.count = ceil_div(lowering.extent_of(loop.axis), Expr(loop.step));
     loop.grid = contains(blocks, name);
+    // Blocks are started for the longest.
+    loop.count = ceil_div(loop.grid ? lowering.extent_of(loop.axis) : lowering.end_of(loop.axis), Expr(loop.step));
     loop.descending = contains(descending, name);
+    check_length_known(lowering, nest, loop, placement);
     nest.loops.push_back(std::move(loop));
   }
   return nest;

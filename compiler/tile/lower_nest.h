@@ -36,6 +36,11 @@ class Lowering {
 
   bool is_cuda() const { return options.target.is_cuda(); }
   const Expr& extent_of(const std::string& axis_name) const;
+  /// That of a ragged axis is the one at the place of other axes' loops, and at most its extent.
+  const Expr& length_of(const std::string& axis_name) const;
+  bool is_ragged(const std::string& axis_name) const { return algorithm.lengths.contains(axis_name); }
+  /// Where the elements along an axis end.
+  Expr end_of(const std::string& axis_name) const;
   /// Throws UserError where an element varies with an axis that is neither a row nor reduced: no tile has it.
   void check_elements(const std::vector<Element>& elements) const;
   /// Of an axis that a tile covers whole. Throws UserError where it is not known.

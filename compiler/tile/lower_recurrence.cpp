@@ -236,7 +236,7 @@ class RecurrenceLowering {
     Let first{part_begin_, min(variable(part) * each, loop.end)};
     Let last{part_end_, min(variable(part_begin_) + each, loop.end)};
     Let limit{builder_->end_of_part->as<Variable>()->name,
-              min(variable(part_end_) * Expr(builder_->nest.columns), lowering_.extent_of(recurrence_.axis))};
+              min(variable(part_end_) * Expr(builder_->nest.columns), lowering_.end_of(recurrence_.axis))};
     loop.begin = variable(part_begin_);
     loop.end = variable(part_end_);
     return {{std::move(first)}, {std::move(last)}, {std::move(limit)}, std::move(stmt)};

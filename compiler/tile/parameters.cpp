@@ -2,6 +2,7 @@
 
 #include "compiler/support/diagnostic.h"
 
+#include "compiler/tile/bounds.h"
 #include "compiler/tile/ir.h"
 #include "compiler/tile/parameters.h"
 
@@ -32,8 +33,11 @@ std::vector<std::size_t> dims_along(const View& view, const std::string& axis) {
 bool find_rows(const View& view, const std::string& axis, TiledView& form) {
   const std::vector<std::size_t> dims = dims_along(view, axis);
   if (dims.size() == 1) {
+    const auto from = linear_in(view.indices[dims[0]], axis);
+    if (!from || from->factor != 1) return false;
     form.row_dim = static_cast<int>(dims[0]);
-    return view.indices[dims[0]] == variable(axis);
+    form.first_row = from->rest;
+    return true;
   }
   if (dims.size() != 2) return false;
   for (const std::size_t side : {0, 1}) {
@@ -64,7 +68,7 @@ std::optional<TiledView> tiled_view(const View& view, const Mem& tile) {
 
 Expr TiledView::end_of_rows(const Tensor& tensor) const {
   const Expr& length = tensor.dims[static_cast<std::size_t>(row_dim)];
-  return packed ? packed->length * length : length;
+  return packed ? packed->length * length : length - first_row;
 }
 
 const View* view_stored_by_tma(const Stmt& stmt) {

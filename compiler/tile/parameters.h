@@ -31,13 +31,15 @@ struct Parameter {
   std::optional<PackedRows> packed{};  // of a tensor map; one copy then moves whole runs of the faster dimension
 };
 
-/// How tiles of a tensor are copied by TMA: their rows run along one dimension of the tensor, one by one, or along that
-/// and a faster one, their columns along another; the other dimensions have one place a tile.
+/// How tiles of a tensor are copied by TMA: their rows run along one dimension of the tensor, one by one and from
+/// `first_row` on, or along that and a faster one, their columns along another; the other dimensions have one place a
+/// tile.
 struct TiledView {
   int row_dim = 0, column_dim = 0;
+  Expr first_row = Expr(0);  // where the rows' coordinate is 0; 0 for packed rows
   std::optional<PackedRows> packed{};
 
-  /// Where the tensor ends along the rows.
+  /// Where the tensor ends along the rows' coordinate.
   Expr end_of_rows(const Tensor& tensor) const;
 };
 /// Nothing where a view has no such form.

@@ -18,6 +18,11 @@ std::string lower_refusal(const std::string& definitions, const std::string& sch
   return testing::outcome_of_compile(algorithm, parsed, ScalarType::f32);
 }
 
+std::string ragged_refusal(const std::string& schedule) {
+  return testing::outcome_of_compile(testing::example_algorithm("ragged"), parse_schedule(schedule, "s.yaml"),
+                                     ScalarType::bf16);
+}
+
 constexpr const char* kScores = "  - S[i,j] = sum(d, Q[i,d] * K[j,d])\n";
 const std::string kOperands = "Q: {stage_at: j.o, store_in: shared}\nK: {stage_at: j.o, store_in: shared}\n";
 const std::string kOnline =
@@ -52,6 +57,24 @@ TEST_CASE("references that move with references are refused by name") {
                         "  - O[i,e] = sum(j, P[i,j] * (S[i,j] - T[i]) * (S[i,j] - T[i]) * V[j,e])\n",
                     kOnline + "V: {stage_at: j.o, store_in: shared}\n");
   CHECK(text.find("one level of references can be lowered, not two") != std::string::npos);
+}
+
+TEST_CASE("a loop over a ragged axis lies inside those that its length varies with") {
+  CHECK(
+      ragged_refusal("target: cpu\nO: {tile: {i: 8, j: 8}, reorder: [h, i.o, b, j.o], parallel: [h, i.o, b]}\n") ==
+      "s.yaml:2:1: error: O: axis i is q_offset[b+1] - q_offset[b] long, which varies with b, so the loop over i lies "
+      "inside one over b, one at a time\n"
+      "    O: {tile: {i: 8, j: 8}, reorder: [h, i.o, b, j.o], parallel: [h, i.o, b]}\n"
+      "    ^\n"
+      "note: reorder with b in front of i.o, and no tile along b");
+}
+
+TEST_CASE("TMA stores no tiles of ragged axes") {
+  const std::string text = ragged_refusal(testing::shipped_schedule("sm90/flash3_tma_store"));
+  CHECK(
+      text.find("copy of O: tma stores whole tiles, and behind the last row of an item lie rows of O that are not its "
+                "own") != std::string::npos);
+  CHECK(text.starts_with("s.yaml:"));
 }
 
 }  // namespace astatide

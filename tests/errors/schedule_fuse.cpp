@@ -59,6 +59,14 @@ TEST_CASE("only rows are split and fused") {
   CHECK_THAT(fused_with("split: {e: [x, y]}"), Contains("split of O: e is whole in a tile"));
 }
 
+TEST_CASE("axes whose lengths differ from item to item are neither split nor fused, nor is what says so") {
+  const auto message = [](const std::string& directives) {
+    return Request{.schedule = with(kFused, kGroups, directives), .algorithm = "ragged"}.message();
+  };
+  CHECK_THAT(message(kGroups), Contains("fuse of O: i is as long as") && Contains("which fuse takes no part in"));
+  CHECK_THAT(message("fuse: {r: [h, b]}"), Contains("fuse of O: i is as long as"));
+}
+
 TEST_CASE("an axis goes into one other, under a name of its own") {
   CHECK_THAT(fused_with("split: {h: [hk, g]}, fuse: {r: [h, i]}"),
              Contains("fuse of O: h is in hk and g already") && Contains("name each axis once"));

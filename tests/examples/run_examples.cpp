@@ -36,9 +36,10 @@ void write_integers(const std::filesystem::path& path, ScalarType type, std::vec
 
 /// A small shape with lengths that no tile divides, for the extents that an algorithm has.
 std::string shape_of(const Algorithm& algorithm) {
-  const std::map<std::string, std::string> small = {
-      {"B", "2"},    {"Hq", "4"},    {"Hkv", "2"},     {"Sq", "37"}, {"Sk", "70"},  {"D", "24"},    {"Dv", "40"},
-      {"Left", "9"}, {"Right", "2"}, {"Prefix", "11"}, {"H", "3"},   {"Step", "3"}, {"Reach", "5"}, {"Pages", "11"}};
+  const std::map<std::string, std::string> small = {{"B", "2"},     {"Hq", "4"},      {"Hkv", "2"}, {"Sq", "37"},
+                                                    {"Sk", "70"},   {"D", "24"},      {"Dv", "40"}, {"Left", "9"},
+                                                    {"Right", "2"}, {"Prefix", "11"}, {"H", "3"},   {"Step", "3"},
+                                                    {"Reach", "5"}, {"Pages", "11"},  {"Tq", "60"}, {"Tk", "70"}};
   std::string shape;
   for (const Extent& extent : algorithm.extents)
     shape += (shape.empty() ? "" : ",") + extent.name + "=" + small.at(extent.name);
@@ -63,6 +64,8 @@ TEST_CASE("every shipped algorithm computes what it says under the schedules of 
   write_documents(folder / "doc_q.npy", 2, 37);
   write_documents(folder / "doc_k.npy", 2, 70);
   write_integers(folder / "length.npy", ScalarType::i32, {2}, {70, 33});
+  write_integers(folder / "q_offset.npy", ScalarType::i32, {3}, {0, 25, 60});
+  write_integers(folder / "k_offset.npy", ScalarType::i32, {3}, {0, 70, 70});
   write_integers(folder / "page.npy", ScalarType::i32, {2, 5}, {3, 0, 10, 7, 2, 9, 1, 5, 8, 4});
   write_integers(folder / "sees.npy", ScalarType::boolean, {4, 1, 2}, {1, 0, 0, 1, 1, 1, 0, 0});
   const std::vector<std::string> names = shipped_algorithms();
@@ -76,7 +79,7 @@ TEST_CASE("every shipped algorithm computes what it says under the schedules of 
       std::vector<std::string> words = {source_path("examples/" + name + ".yaml").string(), "--shape",
                                         shape_of(algorithm)};
       if (!schedule.empty()) words.insert(words.end(), {"--schedule", schedule});
-      for (const char* integers : {"doc_q", "doc_k", "length", "page", "sees"})
+      for (const char* integers : {"doc_q", "doc_k", "length", "page", "sees", "q_offset", "k_offset"})
         if (algorithm.find_input(integers) != nullptr)
           words.insert(words.end(), {"--input", integers + std::string("=") + (folder / integers).string() + ".npy"});
       run_checked(folder, words);

@@ -15,7 +15,7 @@ TEST_CASE("random algorithms under random schedules of CPUs equal the evaluator"
   for (const std::string& name : shipped_schedules())
     if (name.starts_with("cpu/")) options.schedules.push_back(name);
   options.wanted = 260;
-  options.lengths = 4;
+  options.lengths = 6;
   options.command = "test_property 'random algorithms under random schedules of CPUs equal the evaluator'";
   check_draws(options);
 }

@@ -17,7 +17,7 @@ TEST_CASE("random algorithms under random schedules of GPUs equal the evaluator 
     if (!name.starts_with("cpu/")) options.schedules.push_back(name);
   options.wanted = 250;
   options.own_code = [](const tile::Program& program, const std::string&) { cuda::emit(program); };
-  options.lengths = 4;
+  options.lengths = 6;
   options.command = "test_property 'random algorithms under random schedules of GPUs equal the evaluator on the CPU'";
   check_draws(options);
 }

@@ -104,6 +104,69 @@ TEST_CASE("a launch refuses extents that the build does not serve") {
 
 namespace {
 
+/// What a launch of three packed items says to their offsets, of queries and keys.
+std::string said_to_offsets(const std::vector<double>& queries, const std::vector<double>& keys) {
+  Case c;
+  c.algorithm = load_algorithm("ragged");
+  c.extents = {{"B", 3}, {"Hq", 2}, {"Hkv", 1}, {"Sq", 4}, {"Sk", 6}, {"D", 8}, {"Dv", 8}, {"Tq", 9}, {"Tk", 12}};
+  c.inputs = {{"Q", gaussian(ScalarType::f32, {9, 2, 8}, 1)},
+              {"K", gaussian(ScalarType::f32, {12, 1, 8}, 2)},
+              {"V", gaussian(ScalarType::f32, {12, 1, 8}, 3)}};
+  const auto integers = [](const std::vector<double>& values) {
+    return filled(ScalarType::i32, {4}, [&](const Index& at) { return values[static_cast<std::size_t>(at[0])]; });
+  };
+  c.inputs["q_offset"] = integers(queries);
+  c.inputs["k_offset"] = integers(keys);
+  try {
+    run_case(c, "cpu/flash2", Device::cpu());
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("a launch refuses lengths and offsets of items that leave a tensor, with the item") {
+  CHECK(said_to_offsets({0, 4, 4, 8}, {0, 5, 6, 12}) == "accepted");
+  CHECK_THAT(said_to_offsets({0, 4, 4, 8}, {0, 5, 3, 9}),
+             Contains("k_offset is monotone, and decreases from 5 to 3 at [2]"));
+  CHECK_THAT(said_to_offsets({0, 5, 5, 8}, {0, 5, 6, 12}),
+             Contains("axis i is q_offset[b+1]-q_offset[b] = 5 long at b = 0, at most 4"));
+  CHECK_THAT(
+      said_to_offsets({0, 4, 4, 8}, {0, 5, 7, 13}),
+      Contains("S reads K at index k_offset[b]+j, which goes from 7 to 12 at b = 2; dimension 1 has the length 12"));
+  CHECK_THAT(
+      said_to_offsets({0, 4, 7, 10}, {0, 5, 6, 12}),
+      Contains(
+          "O is stored in O at index q_offset[b]+i, which goes from 7 to 9 at b = 2; dimension 1 has the length 9"));
+  CHECK_THAT(said_to_offsets({-1, 3, 4, 8}, {0, 5, 6, 12}), Contains("which goes from -1 to 2 at b = 0"));
+}
+
+TEST_CASE("a launch refuses items of an output that lie on each other") {
+  AlgorithmBuilder builder("overlap");
+  builder.extents({"B", "S", "D", "T"});
+  builder.input("K", {"B", "S", "D"})
+      .input("first", {"B"}, ScalarType::i32)
+      .input("length", {"B"}, ScalarType::i32)
+      .axis("i", less_equal(read("length", {variable("b")}), variable("S")));
+  builder.define("P[b,i,j] = sum(d, K[b,i,d] * K[b,j,d])");
+  builder.define("O[first[b] + i, e] = sum(j, P[b,i,j] * K[b,j,e])");
+  Case c;
+  c.algorithm = builder.output("O", {"T", "D"}).build();
+  c.extents = {{"B", 2}, {"S", 4}, {"D", 8}, {"T", 9}};
+  c.inputs["K"] = gaussian(ScalarType::f32, {2, 4, 8}, 1);
+  c.inputs["length"] = constant(ScalarType::i32, {2}, 3);
+  const Schedule schedule = parse_schedule("target: cpu\nO: {tile: {i: 4, j: 4}, parallel: [i.o, b]}\n", "s.yaml");
+  c.inputs["first"] = filled(ScalarType::i32, {2}, [](const Index& at) { return 5 - 3 * static_cast<double>(at[0]); });
+  CHECK_NOTHROW(run_case(c, schedule, Device::cpu()));
+  c.inputs["first"] = filled(ScalarType::i32, {2}, [](const Index& at) { return 5 - 2 * static_cast<double>(at[0]); });
+  CHECK_THROWS_WITH(run_case(c, schedule, Device::cpu()),
+                    Contains("O is stored twice at index 5 of dimension 1, by items from 3 to 5 and from 5 to 7"));
+}
+
+namespace {
+
 /// Attention whose score has one more term, with an input of 10 elements.
 Algorithm with_term(const std::string& term, const std::string& where = "") {
   AttentionText text;
@@ -145,7 +208,7 @@ TEST_CASE("a launch refuses reads that leave their tensor, and knows those that 
              Contains("A reads bias at index i+2*j, which goes from 0 to 13; dimension 1 has the length 10"));
   CHECK_THAT(said_to(with_term("bias[i - j]")), Contains("goes from -5 to 3") && Contains("max(i-j, 0)"));
   CHECK_THAT(said_to(with_term("bias[i - j]", " where j <= i + 1")), Contains("goes from -1 to 3"));
-  CHECK_THAT(said_to(with_term("bias[at[j] + 5]")), Contains("goes from 5 to 10"));
+  CHECK_THAT(said_to(with_term("bias[at[j] + 5]")), Contains("is 10 at j = 5"));
 }
 
 TEST_CASE("a launch refuses scalars that no f32 holds") {
