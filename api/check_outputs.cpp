@@ -170,14 +170,13 @@ OutputOracle::OutputOracle(const Algorithm& algorithm, const std::map<std::strin
   // The kernel is given its scalars in f32, so the oracle is too.
   for (auto& [name, value] : arguments.scalars) value = static_cast<float>(value);
   exact_ = evaluate(algorithm, arguments);
-  const auto rounded_at = [algorithm, inputs, tf32](double scale) {
-    return rounded_operands(algorithm, inputs, tf32, scale);
-  };
-  plain_ = [algorithm, rounded_at, factors = tf32 ? with_tf32_factors(algorithm, arguments, inputs) : arguments](
-               double scale) { return evaluate(algorithm, factors, Precision::f32, rounded_at(scale)); };
-  plain_as_written_ = plain_(1);
   absolute_limit_ = std::max(absolute_limit(narrowest), tf32 ? kElevenBits : 0);
   input_scale_ = largest_input(arguments);
+  if (tf32) arguments = with_tf32_factors(algorithm, std::move(arguments), inputs);
+  plain_ = [algorithm, inputs, tf32, factors = std::move(arguments)](double scale) {
+    return evaluate(algorithm, factors, Precision::f32, rounded_operands(algorithm, inputs, tf32, scale));
+  };
+  plain_as_written_ = plain_(1);
 }
 
 std::vector<OutputCheck> OutputOracle::check(const std::map<std::string, runtime::HostTensor>& outputs) const {

@@ -121,8 +121,8 @@ class CudaCode : public DeviceCode {
       for (ArgumentValue argument : launch.arguments) {
         if (argument.kind == tile::Parameter::Kind::arrivals) {
           // Behind those that deal out tiles.
-          const auto words = kDealingWords + static_cast<std::size_t>(argument.word);
-          argument.word = words_in(context).take(order, words) + kDealingWords * sizeof(std::uint32_t);
+          const auto count = kDealingWords + static_cast<std::size_t>(argument.word);
+          argument.word = words_in(context).take(order, count) + kDealingWords * sizeof(std::uint32_t);
         }
         if (argument.kind == tile::Parameter::Kind::counter) {
           argument.word = words_in(context).take(order, kDealingWords);

@@ -17,7 +17,7 @@ class LaunchWords {
   explicit LaunchWords(const Context& context) : context_(context) {}
 
   /// `words`: 1 or more.
-  DevicePointer take(const Stream& stream, std::size_t words = 2);
+  DevicePointer take(const Stream& stream, std::size_t words);
 
  private:
   struct Words {

@@ -127,13 +127,12 @@ class Layouts {
       meet(map->dst);
       for (const std::string& name : free_variables(map->value)) meet(name);
     } else if (const auto* copy = std::get_if<tile::Copy>(&stmt.node)) {
-      // A state that is only moved and added.
       const auto* view = std::get_if<tile::View>(&copy->src);
-      const auto* loaded = std::get_if<tile::TileName>(&copy->dst);
-      if (view && loaded && tile::is_dense_in(program_, view->tensor, kVector) && !tile::has_products(kernel_.body))
-        in_vectors_.insert(*loaded);
       const auto* to = std::get_if<tile::TileName>(&copy->dst);
       const auto* from = std::get_if<tile::TileName>(&copy->src);
+      // A state that is only moved and added.
+      if (view && to && tile::is_dense_in(program_, view->tensor, kVector) && !tile::has_products(kernel_.body))
+        in_vectors_.insert(*to);
       if (to && from && is_fragment(*to) && is_fragment(*from)) groups_.join(*to, *from);
       if (from && tile::view_stored_by_tma(stmt)) in_panels_.insert(*from);
       if (to && view && copy->via == tile::Via::tma) in_panels_.insert(*to);

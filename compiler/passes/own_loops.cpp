@@ -16,8 +16,8 @@ const For* loop_of(const Stmt& stmt) { return std::get_if<For>(&stmt.node); }
 
 /// The range that loops over one variable share out, in the order in which they run.
 struct Chain {
-  std::size_t first = 0, last = 0;  // statements of the block: the first loop and the last
-  Expr begin, end;                  // of what they take from rings
+  std::size_t last = 0;  // the statement of the block that is the last loop
+  Expr begin, end;       // of what they take from rings
   bool descending = false;
   std::vector<tile::TileName> rings;  // that every iteration takes a slot of
 };
@@ -25,9 +25,7 @@ struct Chain {
 /// Of the loops over `var` from `first` on; what overlap has delayed out of the last iteration takes no new one.
 Chain chain_at(const Block& block, std::size_t first) {
   const For& head = *loop_of(block[first]);
-  Chain chain{first, first, head.begin, head.end, head.descending, {}};
-  const bool peeled = head.kind == For::Kind::once;
-  if (peeled) chain.end = head.begin + 1;
+  Chain chain{first, head.begin, head.kind == For::Kind::once ? head.begin + 1 : head.end, head.descending, {}};
   for (std::size_t n = first; n < block.size(); ++n) {
     const For* loop = loop_of(block[n]);
     if (!loop || loop->var != head.var) continue;

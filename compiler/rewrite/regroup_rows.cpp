@@ -9,14 +9,7 @@
 #include "compiler/support/contains.h"
 
 namespace astatide {
-
 namespace {
-
-std::string listed(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
-  return out;
-}
 
 /// How an index divides an axis: into `groups` alike, or into as many as there are of `members` each.
 struct Division {
@@ -63,7 +56,7 @@ class Regrouper {
     }
     if (contains(cascade_.rows, axis)) return true;
     if (never_made_.contains(axis)) return false;  // reported with its split
-    std::vector<std::string> notes{"rows are " + listed(cascade_.rows)};
+    std::vector<std::string> notes{"rows are " + join(cascade_.rows)};
     if (const auto into = gone_.find(axis); into != gone_.end()) {
       error(where, key, of, axis + " is in " + into->second + " already", {"name each axis once"});
     } else if (axis == cascade_.axis) {
@@ -145,7 +138,7 @@ class Regrouper {
             {"an index such as " + axis + "*Hkv/" + length + " or " + axis + "/4 would show them",
              "without groups " + axis + " itself can be fused"});
     else
-      error(split.where, "split", split.of, "indices divide " + axis + " in more than one way: " + listed(texts),
+      error(split.where, "split", split.of, "indices divide " + axis + " in more than one way: " + join(texts),
             {"an algorithm whose tensors have the groups as axes needs no split"});
     return std::nullopt;
   }

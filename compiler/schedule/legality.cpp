@@ -84,12 +84,6 @@ void suggest(std::vector<std::string>& notes, const std::string& word, const std
   if (!near.empty()) notes.insert(notes.begin(), "did you mean " + near + "?");
 }
 
-std::string join(const std::vector<std::string>& words, const std::string& between) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : between) + word;
-  return out;
-}
-
 std::vector<LoopName> LoopNest::places() const {
   const std::size_t first = block_loops == 0 ? 0 : block_loops - 1;
   return {order.begin() + static_cast<std::ptrdiff_t>(std::min(first, order.size())), order.end()};

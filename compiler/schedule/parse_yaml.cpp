@@ -11,16 +11,10 @@
 namespace astatide {
 namespace {
 
-std::string listed(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
-  return out;
-}
-
 std::vector<std::string> suggestion(const std::string& word, const std::vector<std::string>& candidates) {
   const std::string near = nearest_name(word, candidates);
   if (!near.empty()) return {"did you mean " + near + "?"};
-  return {"known are " + listed(candidates)};
+  return {"known are " + join(candidates)};
 }
 
 class Parser {
@@ -170,7 +164,7 @@ class Parser {
 
   void parse_rescale(const YamlNode& word) {
     const std::vector<std::string> modes{"plain", "lazy", "optimistic"};
-    if (!word.is_scalar()) return wrong_type(word, "rescale", listed(modes));
+    if (!word.is_scalar()) return wrong_type(word, "rescale", join(modes));
     for (const RescaleMode mode : {RescaleMode::plain, RescaleMode::lazy, RescaleMode::optimistic}) {
       if (word.value != name_of(mode)) continue;
       schedule_.rescale.mode = mode;

@@ -6,16 +6,16 @@ read in a second.
 
 Usage: python3 tests/perf/compare_decode.py PROGRAM [ROUNDS]       (run in the root of the tree)
 """
-import json
 import random
 import statistics
-import subprocess
 import sys
 
 import torch
 import torch.nn.functional as F
 import triton.testing
 from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from program import run_ms
 
 torch.manual_seed(0)
 random.seed(0)
@@ -34,14 +34,7 @@ def torch_ms(backend, b, hq, hkv, s):
 
 
 def astatide_ms(program, schedule, b, hq, hkv, s):
-    command = [program, "run", "examples/causal_gqa.yaml", "--schedule", schedule, "--shape",
-               f"B={b},Hq={hq},Hkv={hkv},Sq=1,Sk={s},D={D},Dv={D}", "--dtype", "bf16", "--device", "cuda", "--repeat",
-               "50", "--json"]
-    result = subprocess.run(command, capture_output=True, text=True)
-    report = json.loads(result.stdout)
-    if not report["ok"]:
-        sys.exit(f"{schedule} {b} {hq} {hkv} {s}: {report}")
-    return report["time_ms"]["median"]
+    return run_ms(program, "causal_gqa", schedule, f"B={b},Hq={hq},Hkv={hkv},Sq=1,Sk={s},D={D},Dv={D}", "bf16", 50)
 
 
 def main():

@@ -7,6 +7,7 @@
 #include "compiler/pipeline.h"
 #include "compiler/tile/interpret.h"
 #include "tests/support/schedule_cases.h"
+#include "tests/support/stage_values.h"
 #include "tests/support/tensor_distance.h"
 
 namespace astatide::testing {
@@ -63,10 +64,7 @@ void require_every_stage(const Algorithm& algorithm, const Schedule& schedule, c
   options.target = *find_target(schedule.target);
   options.sizes = extents;
   compile(algorithm, schedule, options, [&](std::string_view stage, const tile::Program& program) {
-    const double found = distance(tile::interpret(program, algorithm, arguments), expected);
-    if (found < kTolerance) return;
-    INFO("after " << stage << ":\n" << tile::print(program));
-    REQUIRE(found < kTolerance);
+    require_stage_values(stage, program, algorithm, arguments, expected);
   });
 }
 
