@@ -190,6 +190,8 @@ void visit(const Expr& e, const std::function<void(const Expr&)>& f);
 std::set<std::string> free_variables(const Expr& e);
 /// Tensors and functions that are read.
 std::set<std::string> tensors_read(const Expr& e);
+/// Whether a tensor is read at an index that varies with the variable.
+bool reads_at(const Expr& e, const std::string& variable);
 /// Whether an exponential is computed, of any base.
 bool has_exponential(const Expr& e);
 /// softmax(j, x) as exp(x - max(j, x)) / sum(j, exp(x - max(j, x))), logsumexp(j, x) as max(j, x) + log(sum(j, exp(x -

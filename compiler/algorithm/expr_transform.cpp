@@ -171,6 +171,12 @@ std::set<std::string> tensors_read(const Expr& e) {
   return out;
 }
 
+bool reads_at(const Expr& e, const std::string& variable) {
+  bool found = false;
+  visit(e, [&](const Expr& node) { found = found || (node.as<Read>() && free_variables(node).contains(variable)); });
+  return found;
+}
+
 bool has_exponential(const Expr& e) {
   bool found = false;
   visit(e, [&](const Expr& inner) { found = found || inner.is_call(Op::exp) || inner.is_call(Op::exp2); });

@@ -31,23 +31,14 @@ struct ColumnWindow {
 
 namespace {
 
-/// Whether a tensor is read at these coordinates. It has elements within their limits alone, which rows are tested for
-/// together with the columns.
-bool reads_at(const Expr& e, const std::vector<tile::Coordinate>& at) {
-  bool found = false;
-  visit(e, [&](const Expr& node) {
-    if (node.as<Read>())
-      for (const tile::Coordinate& coordinate : at) found = found || free_variables(node).contains(coordinate.axis);
-  });
-  return found;
-}
-
 /// Adds a comparison of the column with what is constant in a row; false where the predicate is none.
 bool add_bound(ColumnWindow& window, const Expr& predicate, const tile::Program& program, const tile::Kernel& kernel,
                const std::set<std::string>& integers) {
   for (const std::string& name : free_variables(predicate))
     if (name != window.column->axis && !integers.contains(name)) return false;
-  if (reads_at(predicate, window.others)) return false;
+  // A tensor has elements within the limits alone, which rows are tested for together with the columns.
+  for (const tile::Coordinate& coordinate : window.others)
+    if (reads_at(predicate, coordinate.axis)) return false;
   const std::vector<Expr> inequalities = tile::as_inequalities(predicate, program, kernel);
   const auto linear = inequalities.size() == 1 ? tile::linear_in(inequalities[0], window.column->axis) : std::nullopt;
   if (!linear || (linear->factor != 1 && linear->factor != -1)) return false;

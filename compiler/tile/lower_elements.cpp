@@ -164,17 +164,19 @@ Map KernelBuilder::map(const TileName& dst, const Expr& value, const std::vector
                        bool bounded) {
   Map out{dst, std::nullopt, renamed(value), {}, std::nullopt, {}};
   std::set<std::string> used = free_variables(out.value);
-  bool reads = !tensors_read(out.value).empty();
   for (const Expr& predicate : predicates) {
     out.where_predicates.push_back(renamed(predicate));
     used.merge(free_variables(out.where_predicates.back()));
-    reads = reads || !tensors_read(out.where_predicates.back()).empty();
   }
   for (const Dim& dim : kernel.find(dst)->dims) {
     const bool is_bound = bounded && dim.axis == nest.column;
     if (!used.contains(dim.axis) && !is_bound) continue;
     Coordinate c = coordinate(dim.axis);
-    if (!is_bound && !reads) c.limit.reset();
+    const auto read_along = [&](const Expr& e) { return reads_at(e, dim.axis); };
+    // Beside the columns, elements beyond the last one are computed: nothing stores them.
+    if (!is_bound && !read_along(out.value) &&
+        std::none_of(out.where_predicates.begin(), out.where_predicates.end(), read_along))
+      c.limit.reset();
     if (is_bound && !c.limit && !used.contains(dim.axis)) continue;
     if (is_bound && c.limit) {
       out.absent = absent;
@@ -192,7 +194,7 @@ Map KernelBuilder::map_over_tiles(const TileName& dst, const Expr& value) {
   for (const Dim& dim : kernel.find(dst)->dims) {
     if (!used.contains(dim.axis)) continue;
     out.at.push_back(coordinate(dim.axis));
-    if (tensors_read(value).empty()) out.at.back().limit.reset();
+    if (!reads_at(value, dim.axis)) out.at.back().limit.reset();
   }
   return out;
 }
