@@ -240,22 +240,20 @@ Action Machine::compile_mma(const Mma& s) {
   const Dim contracted = contraction_of(program_, kernel_, s);
   return [this, dst, accumulate = s.accumulate, extent = contracted.extent,
           lhs = make_matrix(*this, kernel_, s.lhs, dims, contracted),
-          rhs = make_matrix(*this, kernel_, s.rhs, dims, contracted)]() mutable {
+          rhs = make_matrix(*this, kernel_, s.rhs, dims, contracted), pending = Pending()]() mutable {
     lhs.load();
     rhs.load();
     const std::size_t base = write_base(dst);
-    std::vector<std::size_t> positions;
-    std::vector<double> values;
+    pending.clear();
     for (ElementCounter element(tiles_[dst].mem->dims); !element.done(); element.next()) {
-      const std::size_t position = base + positions.size();
+      const std::size_t position = base + pending.positions.size();
       const double* x = lhs.values.data() + element.offset(lhs.strides);
       const double* y = rhs.values.data() + element.offset(rhs.strides);
       double total = accumulate ? read_element(dst, position) : 0;
       for (int c = 0; c < extent; ++c, x += lhs.step, y += rhs.step) total += *x * *y;
-      positions.push_back(position);
-      values.push_back(total);
+      pending.add(position, total);
     }
-    commit(dst, positions, values);
+    commit(dst, pending);
   };
 }
 
@@ -277,30 +275,25 @@ Action Machine::compile_copy(const Copy& s) {
     };
   }
   if (const auto* strip = std::get_if<Strip>(&s.dst)) {
-    return [this, dims, from, to = std::make_shared<StripAccess>(*this, *strip, dims)] {
+    return [this, dims, from, to = std::make_shared<StripAccess>(*this, *strip, dims), pending = Pending()]() mutable {
       from->start();
       to->start_store(write_base(to->tile()));
-      std::vector<std::size_t> positions;
-      std::vector<double> values;
+      pending.clear();
       for (ElementCounter element(dims); !element.done(); element.next()) {
         const std::optional<std::size_t> position = to->place(element);
         if (!position) continue;
-        positions.push_back(*position);
-        values.push_back(from->load(element));
+        pending.add(*position, from->load(element));
       }
-      commit(to->tile(), positions, values);
+      commit(to->tile(), pending);
     };
   }
-  return [this, dst = tile_of(*dst_tile), dims, from] {
+  return [this, dst = tile_of(*dst_tile), dims, from, pending = Pending()]() mutable {
     from->start();
     const std::size_t base = write_base(dst);
-    std::vector<std::size_t> positions;
-    std::vector<double> values;
-    for (ElementCounter element(dims); !element.done(); element.next()) {
-      positions.push_back(base + positions.size());
-      values.push_back(from->load(element));
-    }
-    commit(dst, positions, values);
+    pending.clear();
+    for (ElementCounter element(dims); !element.done(); element.next())
+      pending.add(base + pending.positions.size(), from->load(element));
+    commit(dst, pending);
   };
 }
 

@@ -18,31 +18,24 @@ std::vector<std::size_t> strides_along(const std::vector<Dim>& dims, const std::
   return out;
 }
 
-ElementCounter::ElementCounter(const std::vector<Dim>& dims, const std::optional<Columns>& columns) {
-  for (const Dim& dim : dims) {
-    begin_.push_back(0);
-    end_.push_back(dim.extent);
-  }
-  if (columns && !dims.empty()) {
-    begin_.back() = columns->begin;
-    end_.back() = columns->end;
+ElementCounter::ElementCounter(const std::vector<Dim>& dims, const std::optional<Columns>& columns)
+    : axes_(dims.size()) {
+  if (axes_ > kMaxAxes) throw InternalError("a tile has " + std::to_string(axes_) + " axes");
+  for (std::size_t i = 0; i < axes_; ++i) end_[i] = dims[i].extent;
+  if (columns && axes_ > 0) {
+    begin_[axes_ - 1] = columns->begin;
+    end_[axes_ - 1] = columns->end;
   }
   at_ = begin_;
-  for (std::size_t i = 0; i < at_.size(); ++i) done_ = done_ || begin_[i] >= end_[i];
+  for (std::size_t i = 0; i < axes_; ++i) done_ = done_ || begin_[i] >= end_[i];
 }
 
 void ElementCounter::next() {
-  for (std::size_t i = at_.size(); i-- > 0;) {
+  for (std::size_t i = axes_; i-- > 0;) {
     if (++at_[i] < end_[i]) return;
     at_[i] = begin_[i];
   }
   done_ = true;
-}
-
-std::size_t ElementCounter::offset(const std::vector<std::size_t>& strides) const {
-  std::size_t out = 0;
-  for (std::size_t i = 0; i < at_.size(); ++i) out += static_cast<std::size_t>(at_[i]) * strides[i];
-  return out;
 }
 
 CoordinateRange::CoordinateRange(const Machine& machine, const std::vector<Coordinate>& at,
@@ -120,21 +113,6 @@ class Operands {
   std::vector<std::size_t> bases_, offsets_;
 };
 
-/// What a statement is about to write.
-struct Pending {
-  std::vector<std::size_t> positions;
-  std::vector<double> values;
-
-  void clear() {
-    positions.clear();
-    values.clear();
-  }
-  void add(std::size_t position, double value) {
-    positions.push_back(position);
-    values.push_back(value);
-  }
-};
-
 }  // namespace
 
 Action Machine::compile_map(const Map& s) {
@@ -160,7 +138,7 @@ Action Machine::compile_map(const Map& s) {
           const bool present = !absent || (inside && std::all_of(predicates.begin(), predicates.end(), holds));
           pending.add(base + element.offset(strides), present ? value.run(*this, place) : *absent);
         }
-        commit(dst, pending.positions, pending.values);
+        commit(dst, pending);
       };
 }
 
@@ -172,17 +150,18 @@ Action Machine::compile_row_reduce(const RowReduce& s) {
     if (std::find(dims.begin(), dims.end(), dim) == dims.end())
       fail("axis " + dim.axis + " of " + s.dst + " is none of " + s.src + ", or of another extent there");
   return [this, dst, src, op = s.op, accumulate = s.accumulate, columns = s.columns,
-          dst_strides = strides_along(dims, tiles_[dst].mem->dims), src_strides = strides_along(dims, dims)] {
+          dst_strides = strides_along(dims, tiles_[dst].mem->dims), src_strides = strides_along(dims, dims),
+          pending = Pending()]() mutable {
     const std::size_t from = read_base(src);
     const std::size_t to = write_base(dst);
-    Pending pending;
+    pending.clear();
     for (std::size_t i = 0; i < tiles_[dst].size; ++i)
       pending.add(to + i, accumulate ? read_element(dst, to + i) : unit_of(op));
     for (ElementCounter element(tiles_[src].mem->dims, columns); !element.done(); element.next()) {
       double& total = pending.values[element.offset(dst_strides)];
       total = combine(op, total, read_element(src, from + element.offset(src_strides)));
     }
-    commit(dst, pending.positions, pending.values);
+    commit(dst, pending);
   };
 }
 
@@ -243,7 +222,7 @@ Action Machine::compile_advance(const Advance& s) {
         const double candidate = read_element(u.candidate, from + element.offset(u.candidate_strides));
         news[k].add(i, combine(u.op, read_element(u.tile, i), candidate));
       }
-      commit(u.made, news[k].positions, news[k].values);
+      commit(u.made, news[k]);
     }
     // Every move reads old values, so none is written before all have been computed.
     for (Move& m : moves) {
@@ -253,8 +232,8 @@ Action Machine::compile_advance(const Advance& s) {
       for (ElementCounter element(tiles_[m.tile].mem->dims); !element.done(); element.next(), ++i)
         m.pending.add(i, m.by.run(*this, {nullptr, m.operands.place(element)}));
     }
-    for (const Move& m : moves) commit(m.tile, m.pending.positions, m.pending.values);
-    for (std::size_t k = 0; k < updates.size(); ++k) commit(updates[k].tile, news[k].positions, news[k].values);
+    for (const Move& m : moves) commit(m.tile, m.pending);
+    for (std::size_t k = 0; k < updates.size(); ++k) commit(updates[k].tile, news[k]);
   };
 }
 

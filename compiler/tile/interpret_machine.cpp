@@ -182,7 +182,8 @@ std::vector<std::size_t> Machine::read_bases(const std::vector<std::size_t>& til
   return out;
 }
 
-void Machine::commit(std::size_t tile, const std::vector<std::size_t>& positions, const std::vector<double>& values) {
+void Machine::commit(std::size_t tile, const Pending& pending) {
+  const auto& [positions, values] = pending;
   TileState& state = tiles_[tile];
   for (const TileState::Overlap& overlap : state.overlaps) {
     std::vector<char>& written = tiles_[overlap.tile].written;
@@ -221,11 +222,11 @@ Action Machine::compile(const Stmt& stmt) {
       },
       [&](const Fill& s) -> Action {
         const std::size_t tile = tile_of(s.dst);
-        return [this, tile, value = s.value] {
-          std::vector<std::size_t> positions(tiles_[tile].size);
+        return [this, tile, value = s.value, pending = Pending()]() mutable {
           const std::size_t base = write_base(tile);
-          for (std::size_t i = 0; i < positions.size(); ++i) positions[i] = base + i;
-          commit(tile, positions, std::vector<double>(positions.size(), value));
+          pending.clear();
+          for (std::size_t i = 0; i < tiles_[tile].size; ++i) pending.add(base + i, value);
+          commit(tile, pending);
         };
       },
       [&](const Map& s) { return compile_map(s); }, [&](const RowReduce& s) { return compile_row_reduce(s); },

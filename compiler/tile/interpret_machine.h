@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -55,6 +56,21 @@ struct ElementPlace {
   const double* coordinates = nullptr;
   const std::size_t* offsets = nullptr;  // of each operand tile, its slot included
   bool beyond = false;                   // past a limit: reads give 0
+};
+
+/// What a statement is about to write: everything is read before anything is written.
+struct Pending {
+  std::vector<std::size_t> positions;
+  std::vector<double> values;
+
+  void clear() {
+    positions.clear();
+    values.clear();
+  }
+  void add(std::size_t position, double value) {
+    positions.push_back(position);
+    values.push_back(value);
+  }
 };
 
 /// An expression with all names resolved, in postfix order.
@@ -146,7 +162,7 @@ class Machine {
     return tiles_[tile].values[position];
   }
   /// Writes all at once, after everything has been read; what shares the storage loses its value.
-  void commit(std::size_t tile, const std::vector<std::size_t>& positions, const std::vector<double>& values);
+  void commit(std::size_t tile, const Pending& pending);
   double rounded(ScalarType type, double value) const;
   std::size_t add_hidden_tile(const Mem& mem);
 
@@ -200,10 +216,18 @@ class ElementCounter {
   void next();
   /// Position along an axis.
   int operator[](std::size_t axis) const { return at_[axis]; }
-  std::size_t offset(const std::vector<std::size_t>& strides) const;
+  std::size_t offset(const std::vector<std::size_t>& strides) const {
+    std::size_t out = 0;
+    for (std::size_t i = 0; i < axes_; ++i) out += static_cast<std::size_t>(at_[i]) * strides[i];
+    return out;
+  }
 
  private:
-  std::vector<int> begin_, end_, at_;
+  static constexpr std::size_t kMaxAxes = 4;
+  using Positions = std::array<int, kMaxAxes>;
+
+  std::size_t axes_;
+  Positions begin_{}, end_{}, at_{};
   bool done_ = false;
 };
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "compiler/rewrite/recurrence.h"
-#include "compiler/tile/lower_nest.h"
+#include "compiler/tile/lower_elements.h"
 
 // The states of parts of an axis, merged. Not an interface of the compiler.
 
