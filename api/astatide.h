@@ -11,6 +11,7 @@
 #include "compiler/algorithm/algorithm.h"
 #include "compiler/algorithm/build.h"
 #include "compiler/algorithm/evaluate.h"
+#include "compiler/dispatch.h"
 #include "compiler/pipeline.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/support/diagnostic.h"
@@ -120,6 +121,9 @@ class Engine {
   explicit Engine(EngineOptions options = {});
   ~Engine();
   Executable build(const Algorithm& algorithm, const Schedule& schedule, const BuildOptions& options);
+  /// The same under the shipped schedule that serves the device, the type and the sizes, which hold every extent that
+  /// schedules give ranges of: `dispatch` among shipped_candidates(). Later launches may have any lengths.
+  Executable build(const Algorithm& algorithm, const BuildOptions& options);
   Counters counters() const;
   /// Warnings since the last call, each once: a cache directory that can't be used.
   std::vector<std::string> take_warnings();
@@ -143,6 +147,12 @@ std::map<std::string, std::int64_t> extents_of(const Algorithm& algorithm,
 /// over 2^63.
 TensorView describe_tensor(const Executable& executable, const std::string& name,
                            const std::map<std::string, std::int64_t>& extents);
+
+/// What schedules are checked against, and dispatched by. Throws MachineError where there is no such device.
+Target target_of(const Device& device);
+
+/// The shipped schedules, to dispatch among; schedules of one's own go in front of them.
+const std::vector<NamedSchedule>& shipped_candidates();
 
 /// Names of the shipped algorithms and schedules.
 std::vector<std::string> shipped_algorithms();

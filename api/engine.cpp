@@ -24,11 +24,6 @@ void check_dtype(ScalarType dtype) {
   throw UserError(fmt::format("{} is no type to compute with, wanted is f32, f16 or bf16", name_of(dtype)));
 }
 
-Target target_of(const Device& device) {
-  if (device.kind == Device::Kind::cuda) return target_of_cuda_device(device.ordinal);
-  return *find_target("cpu");
-}
-
 /// Everything that the code depends on. Fields are separated by a byte that no printed value holds.
 std::string key_of(const Algorithm& algorithm, const Schedule& schedule, const Target& target,
                    const BuildOptions& options, const Extents& known) {
@@ -82,6 +77,11 @@ struct Engine::State {
   std::map<std::string, std::shared_future<Built>> built;
 };
 
+Target target_of(const Device& device) {
+  if (device.kind == Device::Kind::cuda) return target_of_cuda_device(device.ordinal);
+  return *find_target("cpu");
+}
+
 Engine::Engine(EngineOptions options) : state_(std::make_unique<State>(options)) {}
 Engine::~Engine() = default;
 
@@ -133,6 +133,13 @@ Executable Engine::build(const Algorithm& algorithm, const Schedule& schedule, c
     promise.set_exception(std::current_exception());
     throw;
   }
+}
+
+Executable Engine::build(const Algorithm& algorithm, const BuildOptions& options) {
+  check_dtype(options.dtype);
+  check_algorithm(algorithm);
+  const DispatchRequest request{target_of(options.device), options.dtype, options.sizes};
+  return build(algorithm, dispatch(algorithm, shipped_candidates(), request).schedule, options);
 }
 
 Counters Engine::counters() const {

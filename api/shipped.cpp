@@ -13,9 +13,13 @@ namespace {
 
 constexpr std::string_view kExtension = ".yaml";
 
+std::string stem_of(const EmbeddedFile& file) {
+  return std::string(file.name.substr(0, file.name.size() - kExtension.size()));
+}
+
 std::vector<std::string> names_of(std::span<const EmbeddedFile> files) {
   std::vector<std::string> names;
-  for (const EmbeddedFile& file : files) names.emplace_back(file.name.substr(0, file.name.size() - kExtension.size()));
+  for (const EmbeddedFile& file : files) names.push_back(stem_of(file));
   return names;
 }
 
@@ -44,8 +48,8 @@ Found find(const std::string& path_or_name, std::span<const EmbeddedFile> shippe
     return {read_text(path_or_name), path_or_name};
   for (const EmbeddedFile& file : shipped) {
     const bool whole = file.name == path_or_name;
-    const bool stem = file.name.substr(0, file.name.size() - kExtension.size()) == path_or_name;
-    if (whole || stem) return {std::string(file.text), fmt::format("{}/{}", folder, file.name)};
+    if (whole || stem_of(file) == path_or_name)
+      return {std::string(file.text), fmt::format("{}/{}", folder, file.name)};
   }
   const std::vector<std::string> names = names_of(shipped);
   const std::string near = nearest_name(path_or_name, names);
@@ -58,6 +62,16 @@ Found find(const std::string& path_or_name, std::span<const EmbeddedFile> shippe
 
 std::vector<std::string> shipped_algorithms() { return names_of(embedded_examples()); }
 std::vector<std::string> shipped_schedules() { return names_of(embedded_schedules()); }
+
+const std::vector<NamedSchedule>& shipped_candidates() {
+  static const std::vector<NamedSchedule> candidates = [] {
+    std::vector<NamedSchedule> out;
+    for (const EmbeddedFile& file : embedded_schedules())
+      out.push_back({stem_of(file), parse_schedule(std::string(file.text), std::string(file.name))});
+    return out;
+  }();
+  return candidates;
+}
 
 Algorithm load_algorithm(const std::string& path_or_name) {
   const Found found = find(path_or_name, embedded_examples(), "algorithm", "examples");

@@ -38,14 +38,11 @@ struct Request {
 Request read_request(const EmitWords& words) {
   Request request;
   request.algorithm = load_algorithm(words.request.algorithm);
-  const bool cpu = words.stage == "llvm" || words.target == "cpu";
-  std::string name;
-  request.schedule = choose_schedule(words.request, request.algorithm, cpu, name);
-  request.options.sizes = sizes_of(request.algorithm, words.request.shapes);
-  if (!words.request.dtype.empty()) request.options.dtype = parse_dtype(words.request.dtype);
-  request.options.target = parse_target(words.stage == "llvm"   ? "cpu"
-                                        : !words.target.empty() ? words.target
-                                                                : request.schedule.target);
+  const std::string target = words.stage == "llvm" ? "cpu" : words.target;
+  const DispatchRequest wanted = request_of(words.request, request.algorithm, target);
+  request.schedule = choose_schedule(words.request, request.algorithm, wanted).schedule;
+  request.options = {target.empty() ? parse_target(request.schedule.target) : wanted.target, wanted.sizes,
+                     wanted.dtype};
   return request;
 }
 

@@ -30,11 +30,12 @@ Explained compute(const ExplainWords& words) {
   Explained out;
   const Algorithm algorithm = load_algorithm(words.request.algorithm);
   out.algorithm = algorithm.name;
-  const Schedule schedule = choose_schedule(words.request, algorithm, words.target == "cpu", out.schedule);
-  out.options.target = parse_target(words.target.empty() ? schedule.target : words.target);
-  out.options.sizes = sizes_of(algorithm, words.request.shapes);
-  if (!words.request.dtype.empty()) out.options.dtype = parse_dtype(words.request.dtype);
-  out.value = explain(algorithm, schedule, out.options);
+  const DispatchRequest request = request_of(words.request, algorithm, words.target);
+  const NamedSchedule chosen = choose_schedule(words.request, algorithm, request);
+  out.schedule = chosen.name;
+  out.options = {words.target.empty() ? parse_target(chosen.schedule.target) : request.target, request.sizes,
+                 request.dtype};
+  out.value = explain(algorithm, chosen.schedule, out.options);
   return out;
 }
 

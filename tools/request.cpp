@@ -50,17 +50,21 @@ std::vector<std::string> suggestion(const std::string& word, const std::vector<s
   return {fmt::format("known are {}", fmt::join(known, ", "))};
 }
 
-void add_request_options(CLI::App& command, RequestWords& words) {
+void add_algorithm_options(CLI::App& command, RequestWords& words) {
   command.add_option("ALG", words.algorithm, "algorithm file, or the name of a shipped one")->required();
-  command.add_option(
-      "--schedule", words.schedule,
-      "schedule file, or the name of a shipped one; without it cpu/flash2 on the CPU and simt/flash2 on a GPU");
   command
       .add_option("--shape", words.shapes,
                   "extents, such as B=2,Hq=8; what is not named has the size that the file gives")
       ->type_name("NAME=N,..")
       ->allow_extra_args(false);
   command.add_option("--dtype", words.dtype, "type of inputs and outputs: f32, f16 or bf16");
+}
+
+void add_request_options(CLI::App& command, RequestWords& words) {
+  add_algorithm_options(command, words);
+  command.add_option("--schedule", words.schedule,
+                     "schedule file, or the name of a shipped one; without it the shipped one that serves the shape "
+                     "and type (astatide dispatch)");
 }
 
 void parse_shape(const std::string& text, const Algorithm& algorithm, std::map<std::string, std::int64_t>& values) {
@@ -139,23 +143,17 @@ std::map<std::string, std::int64_t> sizes_of(const Algorithm& algorithm, const s
   return sizes;
 }
 
-namespace {
-
-const char* default_name(bool cpu) { return cpu ? "cpu/flash2" : "simt/flash2"; }
-
-}  // namespace
-
-Schedule default_schedule(const Algorithm& algorithm, bool cpu) {
-  Schedule schedule = load_schedule(default_name(cpu));
-  std::erase_if(schedule.placements, [&](const Placement& placement) {
-    return algorithm.find_input(placement.name) == nullptr && algorithm.find_func(placement.name) == nullptr;
-  });
-  return schedule;
+DispatchRequest request_of(const RequestWords& words, const Algorithm& algorithm, const std::string& target) {
+  DispatchRequest request;
+  request.target = parse_target(target.empty() ? "sm_80" : target);
+  request.sizes = sizes_of(algorithm, words.shapes);
+  if (!words.dtype.empty()) request.dtype = parse_dtype(words.dtype);
+  return request;
 }
 
-Schedule choose_schedule(const RequestWords& words, const Algorithm& algorithm, bool cpu, std::string& name) {
-  name = words.schedule.empty() ? default_name(cpu) : words.schedule;
-  return words.schedule.empty() ? default_schedule(algorithm, cpu) : load_schedule(words.schedule);
+NamedSchedule choose_schedule(const RequestWords& words, const Algorithm& algorithm, const DispatchRequest& request) {
+  if (!words.schedule.empty()) return {words.schedule, load_schedule(words.schedule)};
+  return dispatch(algorithm, shipped_candidates(), request);
 }
 
 }  // namespace astatide::tools

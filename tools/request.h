@@ -21,7 +21,9 @@ struct RequestWords {
   std::string dtype;
   std::vector<std::string> shapes;
 };
-/// ALG, --schedule, --shape and --dtype.
+/// ALG, --shape and --dtype.
+void add_algorithm_options(CLI::App& command, RequestWords& words);
+/// The same, and --schedule.
 void add_request_options(CLI::App& command, RequestWords& words);
 
 /// "B=2,Hq=8" into `values`; a name given twice, a value that is no number or is under `least` are errors at `flag`.
@@ -39,11 +41,11 @@ Target parse_target(const std::string& name);
 /// extent is left without a value.
 std::map<std::string, std::int64_t> sizes_of(const Algorithm& algorithm, const std::vector<std::string>& shapes);
 
-/// The rule where no schedule is given: FlashAttention-2 of the machine's kind, without what it says of names that the
-/// algorithm has not.
-Schedule default_schedule(const Algorithm& algorithm, bool cpu);
-/// The schedule that the words name, or the default; `name` becomes what it is called.
-Schedule choose_schedule(const RequestWords& words, const Algorithm& algorithm, bool cpu, std::string& name);
+/// The schedule that the words name, or the shipped one that serves the request.
+NamedSchedule choose_schedule(const RequestWords& words, const Algorithm& algorithm, const DispatchRequest& request);
+/// What `emit`, `explain` and `dispatch` know without a device: --shape, --dtype, and --target. Without a target the
+/// least GPU that schedules are shipped for.
+DispatchRequest request_of(const RequestWords& words, const Algorithm& algorithm, const std::string& target);
 
 /// "did you mean X?", or what there is.
 std::vector<std::string> suggestion(const std::string& word, const std::vector<std::string>& known);

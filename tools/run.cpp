@@ -89,14 +89,15 @@ Result compute(const RunWords& words) {
   // A schedule for the CPU runs nowhere else.
   const bool needs_cpu = !words.request.schedule.empty() && load_schedule(words.request.schedule).target == "cpu";
   result.device = choose_device(needs_cpu && words.device == "auto" ? "cpu" : words.device);
-  const bool cpu = result.device.device.kind == Device::Kind::cpu;
-  const Schedule schedule = choose_schedule(words.request, algorithm, cpu, result.schedule);
 
   const HostTensors read = read_inputs(algorithm, files, result.warnings);
   result.random = read.size() < algorithm.inputs.size();
   result.extents = choose_extents(algorithm, read, words.request.shapes);
   result.dtype = !words.request.dtype.empty() ? parse_dtype(words.request.dtype)
                                               : common_type(algorithm, read).value_or(ScalarType::f32);
+  const auto [name, schedule] =
+      choose_schedule(words.request, algorithm, {target_of(result.device.device), result.dtype, result.extents});
+  result.schedule = name;
 
   Engine engine(engine_options);
   BuildOptions build{result.device.device, result.dtype, result.extents, {}};

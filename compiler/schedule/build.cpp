@@ -89,6 +89,11 @@ ScheduleBuilder& ScheduleBuilder::bound(const std::string& extent, std::int64_t 
   return *this;
 }
 
+ScheduleBuilder& ScheduleBuilder::serves(Serves what) {
+  schedule_.serves = std::move(what);
+  return *this;
+}
+
 ScheduleBuilder& ScheduleBuilder::deterministic() {
   schedule_.deterministic = true;
   return *this;

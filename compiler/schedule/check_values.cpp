@@ -203,6 +203,33 @@ void check_rescale(const Schedule& schedule, const std::function<Location(const 
                                     ", so a tile that is computed again could pass over once more");
 }
 
+void check_serves(const Serves& serves, const Location& where, Diagnostics& errors) {
+  const DirectiveInfo& info = *find_directive("serves");
+  std::set<ScalarType> types;
+  for (const ScalarType type : serves.dtypes) {
+    const std::string name(name_of(type));
+    if (type != ScalarType::f32 && type != ScalarType::f16 && type != ScalarType::bf16)
+      errors.error(where, "serves: " + name + " is no type to compute with", {"known are f32, f16, bf16"});
+    if (!types.insert(type).second) errors.error(where, "serves: the type " + name + " is given twice");
+  }
+  std::set<std::string> axes;
+  for (const auto& [axis, least, most] : serves.lengths) {
+    const std::string problem = problem_with(axis);
+    if (!problem.empty()) errors.error(where, "serves: " + quoted(axis) + " " + problem);
+    if (!axes.insert(axis).second) errors.error(where, "serves: the axis " + quoted(axis) + " is given twice");
+    for (const std::int64_t length : {least, most})
+      if (length < info.least || (length > info.most && length != LengthRange::kUnlimited))
+        errors.error(where, "serves: a length of " + quoted(axis) + " is " + std::to_string(length) + ", allowed are " +
+                                std::to_string(info.least) + " to " + std::to_string(info.most) + " and inf");
+    if (least > most)
+      errors.error(where, "serves: the lengths of " + quoted(axis) + " are " + std::to_string(least) + " to " +
+                              std::to_string(most) + ", no length is among them");
+  }
+  if (serves.rank < 0 || serves.rank > kMostRank)
+    errors.error(where, "serves: the rank is " + std::to_string(serves.rank) + ", allowed are 0 to " +
+                            std::to_string(kMostRank));
+}
+
 }  // namespace
 
 void check_directive_value(const Directive& directive, const std::string& owner, Diagnostics& errors) {
@@ -287,6 +314,7 @@ void check_schedule_values(const Schedule& schedule, Diagnostics& errors) {
   }
 
   check_rescale(schedule, place, errors);
+  if (schedule.serves) check_serves(*schedule.serves, place("serves"), errors);
 
   const DirectiveInfo& bound = *find_directive("bound");
   const Subject bounds{bound, "", place("bound"), errors};

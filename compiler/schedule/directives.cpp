@@ -34,6 +34,17 @@ std::vector<DirectiveInfo> make_table() {
        "refused.",
        "bound: {Sk: 1024}", "S: f32[i 16, j Sk] in shared       # how much?",
        "S: f32[i 16, j 1024] in shared     # 65536 bytes"},
+      {"serves", std::nullopt, kTopLevel, Form::service, 0, std::int64_t{1} << 40, false,
+       "What the schedule is meant for. Where no schedule is named, those that state it are asked in the order of "
+       "their "
+       "rank (0 to 1000, 0 where none is stated), and the first that is legal for the algorithm, allows the type and "
+       "has every length in its range is taken. lengths: axes with the least and the most, inf for no limit, or with "
+       "one number. dtype: types of inputs; left out, each. It changes no kernel, and a schedule that is named is "
+       "taken "
+       "whatever it serves.",
+       "serves: {dtype: [f16, bf16], lengths: {i: [1, 16], j: [1024, inf]}, rank: 20}",
+       "astatide run causal_gqa --schedule sm80/decode_gqa --shape Sq=1,Sk=8192 --dtype bf16",
+       "astatide run causal_gqa --shape Sq=1,Sk=8192 --dtype bf16"},
       {"deterministic", std::nullopt, kTopLevel, Form::flag, 1, 1, false,
        "A demand that is checked, and changes no kernel: what an output's row is reduced to, bit by bit, depends on "
        "its "
@@ -392,6 +403,8 @@ std::string describe_form(ValueForm form) {
       return "a map of axes to lists of axes, such as {r: [g, i]}";
     case ValueForm::part:
       return "a part, such as 1/2";
+    case ValueForm::service:
+      return "a map of dtype, lengths and rank, such as {dtype: [f16, bf16], lengths: {i: [1, 16], d: 128}, rank: 2}";
   }
   throw InternalError("value form without words");
 }

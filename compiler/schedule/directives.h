@@ -27,6 +27,7 @@ enum class ValueForm : std::uint8_t {
   axis_parts,      // {j: [j.s, 16]}, {j: [j.s, auto]} or {j: [j.s, {split_size: 1024}]}
   axis_lists,      // {r: [g, i]}
   part,            // {cover: 1/2}: a part under a word of the directive's own
+  service,         // {dtype: [f16, bf16], lengths: {i: [1, 16], d: 128}, rank: 2}
 };
 
 /// Where a key may stand, as bits.
@@ -81,6 +82,9 @@ std::string schedule_json_schema();
 
 /// The range of grow and over of {online: {..}}: with weights up to 2^96 the sum of 2^31 of them is an f32.
 inline constexpr int kMostRescale = 96;
+
+/// The highest rank of serves.
+inline constexpr int kMostRank = 1000;
 
 /// The most elements of {j: [j.s, {split_size: ..}]}.
 inline constexpr std::int64_t kMostPartSize = std::int64_t{1} << 30;

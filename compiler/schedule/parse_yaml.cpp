@@ -51,6 +51,7 @@ class Parser {
       if (info->form == ValueForm::extent_numbers) return parse_numbers(value, *info, schedule_.bound);
       if (info->form == ValueForm::role_numbers) return parse_warps(value, *info);
       schedule_.places[key] = value.where;
+      if (info->form == ValueForm::service) return parse_serves(value, *info);
       if (info->form == ValueForm::flag) return parse_deterministic(value, *info);
       return info->form == ValueForm::target ? parse_target(value) : parse_rewrite(value);
     }
@@ -93,6 +94,56 @@ class Parser {
         roles.items.push_back(item);
       });
     parse_numbers(roles, info, schedule_.warps);
+  }
+
+  /// {dtype: [f16, bf16], lengths: {i: [1, 16], d: 128}, rank: 2}
+  void parse_serves(const YamlNode& value, const DirectiveInfo& info) {
+    if (!value.is_map() || value.items.empty())
+      return wrong_type(value, std::string(info.key), describe_form(info.form));
+    Serves serves;
+    for_each_entry(value, [&](const std::string& key, const YamlNode& at, const YamlNode& item) {
+      if (key == "dtype") return parse_types(item, serves.dtypes);
+      if (key == "lengths") return parse_lengths(item, serves.lengths);
+      if (key != "rank") {
+        errors_.error(at.where, "unknown key '" + quoted(key) + "' of serves",
+                      suggestion(key, {"dtype", "lengths", "rank"}));
+      } else if (const auto rank = integer(item)) {
+        serves.rank = saturated(*rank);
+      } else {
+        wrong_type(item, key, "an integer");
+      }
+    });
+    schedule_.serves = std::move(serves);
+  }
+
+  void parse_types(const YamlNode& value, std::vector<ScalarType>& into) {
+    if (value.kind != YamlNode::Kind::sequence || value.items.empty())
+      return wrong_type(value, "dtype", "a list of types, such as [f16, bf16]");
+    for (const YamlNode& item : value.items) {
+      const auto type = item.is_scalar() ? parse_scalar_type(item.value) : std::nullopt;
+      if (type) {
+        into.push_back(*type);
+      } else {
+        errors_.error(item.where, "dtype: " + describe(item) + " is no type",
+                      suggestion(item.value, {"f32", "f16", "bf16"}));
+      }
+    }
+  }
+
+  void parse_lengths(const YamlNode& value, std::vector<LengthRange>& into) {
+    if (!value.is_map() || value.items.empty())
+      return wrong_type(value, "lengths", "a map of axes to ranges, such as {i: [1, 16], d: 128}");
+    for_each_entry(value, [&](const std::string& axis, const YamlNode&, const YamlNode& item) {
+      const bool pair = item.kind == YamlNode::Kind::sequence && item.items.size() == 2;
+      const YamlNode& last = pair ? item.items[1] : item;
+      const auto least = integer(pair ? item.items[0] : item);
+      const auto most = pair && last.is_scalar() && last.value == "inf" ? LengthRange::kUnlimited : integer(last);
+      if (least && most) {
+        into.push_back({axis, *least, *most});
+      } else {
+        wrong_type(item, axis, "a length or the least and the most, such as 128, [1, 16] or [1024, inf]");
+      }
+    });
   }
 
   void parse_deterministic(const YamlNode& value, const DirectiveInfo& info) {

@@ -76,6 +76,16 @@ std::string arguments(const Directive& directive) {
       });
 }
 
+std::string arguments(const Serves& serves) {
+  std::vector<std::string> types, lengths;
+  for (const ScalarType type : serves.dtypes) types.push_back("ScalarType::" + std::string(name_of(type)));
+  for (const auto& [axis, least, most] : serves.lengths) {
+    const std::string last = most == LengthRange::kUnlimited ? "" : ", " + std::to_string(most);
+    lengths.push_back("{" + literal(axis) + ", " + std::to_string(least) + last + "}");
+  }
+  return "{{" + join(types) + "}, {" + join(lengths) + "}, " + std::to_string(serves.rank) + "}";
+}
+
 std::string arguments(const Rescale& rescale) {
   std::string out = "RescaleMode::" + std::string(name_of(rescale.mode));
   if (rescale.grow) out += ", " + std::to_string(*rescale.grow);
@@ -93,6 +103,7 @@ std::string print_schedule_as_cpp(const Schedule& schedule) {
   if (schedule.rescale != Rescale{}) call("rescale(" + arguments(schedule.rescale) + ")");
   for (const auto& [extent, value] : schedule.bound)
     call("bound(" + literal(extent) + ", " + std::to_string(value) + ")");
+  if (schedule.serves) call("serves(" + arguments(*schedule.serves) + ")");
   if (schedule.deterministic) call("deterministic()");
   if (!schedule.warps.empty())
     call("warps(" + std::to_string(schedule.warpgroups_of("producer")) + ", " +

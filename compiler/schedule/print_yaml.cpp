@@ -29,6 +29,22 @@ std::string flow(const std::vector<std::string>& names) {
   return "[" + out + "]";
 }
 
+std::string flow(const Serves& serves) {
+  std::vector<std::string> parts;
+  std::vector<std::string> words;
+  for (const ScalarType type : serves.dtypes) words.emplace_back(name_of(type));
+  if (!words.empty()) parts.push_back("dtype: [" + join(words) + "]");
+  words.clear();
+  for (const auto& [axis, least, most] : serves.lengths) {
+    const std::string last = most == LengthRange::kUnlimited ? "inf" : std::to_string(most);
+    const std::string first = std::to_string(least);
+    words.push_back(word(axis) + ": " + (first == last ? first : "[" + first + ", " + last + "]"));
+  }
+  if (!words.empty()) parts.push_back("lengths: {" + join(words) + "}");
+  if (serves.rank != 0 || parts.empty()) parts.push_back("rank: " + std::to_string(serves.rank));
+  return "{" + join(parts) + "}";
+}
+
 std::string flow(const Rescale& rescale) {
   std::string out = "{online: {rescale: " + std::string(name_of(rescale.mode));
   if (rescale.grow) out += ", grow: " + std::to_string(*rescale.grow);
@@ -74,6 +90,7 @@ std::string print_schedule(const Schedule& schedule) {
                                                     : "none") +
          "\n";
   if (!schedule.bound.empty()) out += "bound: " + flow(schedule.bound) + "\n";
+  if (schedule.serves) out += "serves: " + flow(*schedule.serves) + "\n";
   if (schedule.deterministic) out += "deterministic: true\n";
   if (!schedule.warps.empty()) {
     std::string warps = flow(schedule.warps);

@@ -112,6 +112,31 @@ JsonEntries part_schema(const DirectiveInfo& info) {
            json_object({{std::string(info.words[0]), json_object({{"oneOf", json_array({fraction, whole})}})}})}};
 }
 
+JsonEntries service_schema(const DirectiveInfo& info) {
+  std::vector<std::string> types;
+  for (const ScalarType type : {ScalarType::f32, ScalarType::f16, ScalarType::bf16})
+    types.push_back(json_string(name_of(type)));
+  const std::string dtype = json_object({{"type", json_string("array")},
+                                         {"minItems", "1"},
+                                         {"uniqueItems", "true"},
+                                         {"items", json_object({{"enum", json_array(types)}})}});
+  const std::string length = numbers_by_name(info);
+  const std::string last = json_object({{"oneOf", json_array({length, json_object({{"const", json_string("inf")}})})}});
+  const std::string range = json_object(
+      {{"type", json_string("array")}, {"minItems", "2"}, {"maxItems", "2"}, {"items", json_array({length, last})}});
+  const std::string lengths =
+      json_object({{"type", json_string("object")},
+                   {"minProperties", "1"},
+                   {"propertyNames", reference_to("name")},
+                   {"additionalProperties", json_object({{"oneOf", json_array({length, range})}})}});
+  const std::string rank =
+      json_object({{"type", json_string("integer")}, {"minimum", "0"}, {"maximum", std::to_string(kMostRank)}});
+  return {{"type", json_string("object")},
+          {"additionalProperties", "false"},
+          {"minProperties", "1"},
+          {"properties", json_object({{"dtype", dtype}, {"lengths", lengths}, {"rank", rank}})}};
+}
+
 JsonEntries value_schema(const DirectiveInfo& info) {
   switch (info.form) {
     case ValueForm::flag:
@@ -185,6 +210,8 @@ JsonEntries value_schema(const DirectiveInfo& info) {
       return target_schema();
     case ValueForm::rewrite:
       return rewrite_schema();
+    case ValueForm::service:
+      return service_schema(info);
   }
   throw InternalError("value form without a schema");
 }

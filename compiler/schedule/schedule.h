@@ -158,6 +158,22 @@ struct Rescale {
   friend bool operator==(const Rescale&, const Rescale&) = default;
 };
 
+/// The lengths of an axis from `least` to `most`, both included.
+struct LengthRange {
+  static constexpr std::int64_t kUnlimited = INT64_MAX;
+  std::string axis;
+  std::int64_t least = 0, most = kUnlimited;
+  friend bool operator==(const LengthRange&, const LengthRange&) = default;
+};
+
+/// What a schedule is meant for: of those that serve a request, dispatch picks the one of the lowest rank.
+struct Serves {
+  std::vector<ScalarType> dtypes;    // f32, f16, bf16; empty: each
+  std::vector<LengthRange> lengths;  // of other axes: any
+  int rank = 0;
+  friend bool operator==(const Serves&, const Serves&) = default;
+};
+
 /// How to compute. The same value comes from YAML (parse_schedule) and from the C++ API (ScheduleBuilder).
 struct Schedule {
   std::string name;  // file name without folder and extension, or as given to the builder; not part of equality
@@ -166,6 +182,8 @@ struct Schedule {
   Rescale rescale;  // of RewriteMode::online
   /// Largest run-time value of an extent, {Sk: 1024}: launches beyond it are refused.
   std::vector<std::pair<std::string, std::int64_t>> bound;
+  /// For dispatch alone; nothing is compiled from it. Without it dispatch does not look at the schedule.
+  std::optional<Serves> serves;
   /// A demand: a row's bits depend on its own elements alone, not on how many other rows a launch has or where it runs.
   bool deterministic = false;
   /// {producer: 1, consumer: 2}: a warpgroup that copies, and those that compute. Empty: all threads do both.
@@ -251,6 +269,7 @@ class ScheduleBuilder {
   ScheduleBuilder& rescale(RescaleMode mode, std::optional<int> grow = std::nullopt,
                            std::optional<int> over = std::nullopt);
   ScheduleBuilder& bound(const std::string& extent, std::int64_t value);
+  ScheduleBuilder& serves(Serves what);
   ScheduleBuilder& deterministic();
   ScheduleBuilder& warps(int producer, int consumer, bool alternate = false);
   ScheduleBuilder& place(const PlacementBuilder& placement);

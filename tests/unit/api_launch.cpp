@@ -233,6 +233,24 @@ TEST_CASE("a build refuses a GPU's missing driver, other types and unknown exten
   CHECK_THAT(refusal_of({Device::cpu(), ScalarType::f32, {{"D", 8}}, {}}), Contains("Dv"));
 }
 
+TEST_CASE("a build without a schedule takes the shipped one that serves its sizes, which then runs any length") {
+  BuildOptions options{Device::cpu(), ScalarType::f32, {{"Sq", 1}, {"Sk", 4096}, {"D", 8}, {"Dv", 8}}, {}};
+  const Executable split = case_engine().build(attention(), options);
+  CHECK(split.program().kernels.size() == 2);
+  options.sizes["Sq"] = 3;
+  options.sizes["Sk"] = 5;
+  const Executable whole = case_engine().build(attention(), options);
+  CHECK(whole.program().kernels.size() == 1);
+  for (const Executable& executable : {split, whole}) {
+    Buffers buffers;
+    executable.launch(buffers.arguments());
+    for (const float value : buffers.o) CHECK(value == Approx(2));
+  }
+  // A length that nobody knows is in no range: what serves all lengths is left.
+  options.sizes.erase("Sk");
+  CHECK(case_engine().build(attention(), options).program().kernels.size() == 1);
+}
+
 TEST_CASE("scratch memory is known before a launch, and a caller may bring it") {
   const Executable streaming = build("cpu/flash2");
   const Executable standard = build("cpu/standard");

@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "runtime/tensor_file.h"
@@ -182,4 +183,40 @@ TEST_CASE("a shape in which something is empty runs") {
       CHECK(result.code == 0);
     }
   }
+}
+
+TEST_CASE("without --schedule the one that serves the shape runs, and dispatch says why") {
+  const TemporaryFolder folder;
+  const char* few = "B=1,Hq=4,Hkv=2,Sq=1,Sk=1500,D=16,Dv=16";
+  const json small = object_of(run_on_cpu(folder, {"causal_gqa", "--shape", kSmall, "--check", "--json"}));
+  CHECK(small.at("schedule") == "cpu/flash2");
+  CHECK(small.at("ok") == true);
+  const json split = object_of(run_on_cpu(folder, {"causal_gqa", "--shape", few, "--check", "--json"}));
+  CHECK(split.at("schedule") == "cpu/decode_gqa");
+  CHECK(split.at("ok") == true);
+
+  const ProgramResult text = run_astatide({"dispatch", "causal_gqa", "--shape", few, "--target", "cpu"});
+  CHECK(text.code == 0);
+  CHECK_THAT(text.out, Catch::StartsWith("causal_gqa on cpu, f32: cpu/decode_gqa\n"));
+  CHECK_THAT(text.out, Catch::Contains("    10  cpu/decode_gqa         picked\n"));
+  const json asked = object_of(
+      run_astatide({"dispatch", "causal_gqa", "--shape", few, "--target", "sm_90a", "--dtype", "bf16", "--json"}));
+  CHECK(asked.at("schedule") == "sm80/decode_gqa");
+  CHECK(asked.at("candidates").at(0).at("why_not") == "it is for the CPU");
+
+  const std::string own = (folder / "own.yaml").string();
+  std::ofstream(own) << "target: cpu\nserves: {lengths: {i: [1, 4]}}\nO: {tile: {i: 4, j: 64}, parallel: [i.o, h, b]}\n"
+                        "S: {compute_at: j.o, store_in: shared}\nP: {compute_at: j.o, store_in: shared}\n";
+  const std::vector<std::string> words = {"dispatch", "causal_gqa", "--target", "cpu", "--schedule", own, "--shape"};
+  const auto with_shape = [&](const char* shape) {
+    std::vector<std::string> out = words;
+    out.emplace_back(shape);
+    return run_astatide(out);
+  };
+  CHECK_THAT(with_shape(few).out, Catch::StartsWith("causal_gqa on cpu, f32: " + own));
+  CHECK_THAT(with_shape(kSmall).out, Catch::StartsWith("causal_gqa on cpu, f32: cpu/flash2"));
+  std::ofstream(own) << "target: cpu\nO: {tile: {i: 4, j: 64}, parallel: [i.o, h, b]}\n";
+  const ProgramResult silent = with_shape(few);
+  CHECK(silent.code == 2);
+  CHECK_THAT(silent.err, Catch::Contains("the schedule does not state what it serves"));
 }
