@@ -124,7 +124,7 @@ void KernelEmitter::emit_load_vectors(const View& view, const Mem& dst, int vect
   std::string flag = vector_flag(view.tensor, *dim, width);
   if (along->limit && !always_within(*along, dst))
     flag += fmt::format(" && {} + {} <= {}", integer_text(along->origin, scope()), columns,
-                        integer_text(*along->limit, scope()));
+                        limit_text(*along->limit, scope()));
   out_.open("if (" + flag + ")");
   load(width);
   out_.close();

@@ -43,12 +43,12 @@ void KernelEmitter::emit_stage_rows(const tile::View& view, const Mem& dst, std:
   std::string present;
   if (rows.limit && !always_within(rows, dst)) {
     const std::string left = fresh("rows_left");
-    out_.line(fmt::format("const int {} = {} - ({} + {});", left, integer_text(*rows.limit, scope()), origin, row));
+    out_.line(fmt::format("const int {} = {} - ({} + {});", left, limit_text(*rows.limit, scope()), origin, row));
     present = fmt::format("{} * {} < {}", n, step, left);
   }
   const tile::Coordinate& along = *find_coordinate(view, dst.dims[1].axis);
   if (along.limit && !always_within(along, dst))
-    present += fmt::format("{}{} < {}", present.empty() ? "" : " && ", column, integer_text(*along.limit, scope()));
+    present += fmt::format("{}{} < {}", present.empty() ? "" : " && ", column, limit_text(*along.limit, scope()));
   // In panels a chunk's place depends on its row, modulo 8.
   const bool together = !in_panels(dst) || step % 8 == 0;
   const int pitch = in_panels(dst) ? kPanelBytes / size_in_bytes(dst.type) : pitch_of(dst);

@@ -49,7 +49,7 @@ void KernelEmitter::emit_store(const View& view, const Mem& src) {
   std::string flag = vector_flag(view.tensor, *dim, vector);
   if (along->limit && !always_within(*along, src))
     flag += fmt::format(" && {} + {} <= {}", integer_text(along->origin, scope()), extent,
-                        integer_text(*along->limit, scope()));
+                        limit_text(*along->limit, scope()));
   out_.open("if (" + flag + ")");
   if (quads)
     emit_store_quads(view, src, *dim);

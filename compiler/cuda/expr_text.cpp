@@ -236,6 +236,11 @@ std::string integer_text(const Expr& e, const TextScope& scope) {
   return t.text;
 }
 
+std::string limit_text(const Expr& e, const TextScope& scope) {
+  const std::string text = integer_text(e, scope);
+  return text_of(e, scope).precedence < kAdd ? "(" + text + ")" : text;
+}
+
 std::string narrow_text(const Expr& e, const TextScope& scope) {
   const Text t = text_of(e, scope);
   return t.wide ? "static_cast<int>(" + t.text + ")" : t.text;

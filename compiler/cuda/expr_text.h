@@ -32,6 +32,8 @@ struct TextScope {
 Text text_of(const Expr& e, const TextScope& scope);
 std::string real_text(const Expr& e, const TextScope& scope);
 std::string integer_text(const Expr& e, const TextScope& scope);
+/// The same behind a comparison, or in front of a difference.
+std::string limit_text(const Expr& e, const TextScope& scope);
 /// The same as an int, where what it holds is known to be one.
 std::string narrow_text(const Expr& e, const TextScope& scope);
 std::string condition_text(const Expr& e, const TextScope& scope);

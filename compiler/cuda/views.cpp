@@ -97,7 +97,7 @@ std::string KernelEmitter::declare_coordinates(const std::vector<tile::Coordinat
     non_negative_.insert(coordinate.axis);
     if (!coordinate.limit || always_within(coordinate, shape)) continue;
     condition += fmt::format("{}{} < {}", condition.empty() ? "" : " && ", coordinate.axis,
-                             integer_text(*coordinate.limit, scope()));
+                             limit_text(*coordinate.limit, scope()));
   }
   return condition;
 }

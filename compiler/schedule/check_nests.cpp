@@ -51,6 +51,7 @@ void check_tile(LegalityCheck& check, const LoopNest& nest) {
   std::vector<std::string> tiled_rows;
   std::int64_t elements = 1;
   for (const auto& [axis, size] : tile) {
+    if (contains(nest.cut, axis)) continue;
     elements *= std::clamp<std::int64_t>(size, 1, 1024);
     elements = std::min(elements, kMostTileElements + 1);
     if (axis == nest.axis) continue;
@@ -241,6 +242,15 @@ void check_grid(LegalityCheck& check, const LoopNest& nest) {
                            check.target.name + " has at most " + std::to_string(check.target.blocks_per_grid));
 }
 
+/// Accumulators have the axis beyond the rows, and no product sums along it.
+bool is_beyond_rows(const LegalityCheck& check, const std::string& axis) {
+  const auto has_axis = [&](const Stage& stage) { return contains(stage.extra, axis); };
+  const auto sums_along = [&](const Element& element) { return element.product && element.product->axis == axis; };
+  const Cascade& cascade = check.cascade;
+  return std::any_of(cascade.stages.begin(), cascade.stages.end(), has_axis) &&
+         std::none_of(cascade.elements.begin(), cascade.elements.end(), sums_along);
+}
+
 /// Definitions that get a kernel: with compute_root, and one output that does not vary along the axis.
 void find_nests(LegalityCheck& check) {
   bool main_found = false;
@@ -257,6 +267,10 @@ void find_nests(LegalityCheck& check) {
     nest.placement = &placement;
     nest.axis = check.cascade.axis;
     nest.axes = check.cascade.rows;
+    if (main && check.schedule.rewrite == RewriteMode::online)
+      for (const auto& [axis, size] : placement.tile())
+        if (is_beyond_rows(check, axis)) nest.cut.push_back(axis);
+    nest.axes.insert(nest.axes.end(), nest.cut.begin(), nest.cut.end());
     nest.axes.push_back(nest.axis);
     nest.reduces = role != NameRole::element;
     for (const std::string& axis : nest.axes) nest.loops.push_back(placement.tile_of(axis) ? axis + ".o" : axis);

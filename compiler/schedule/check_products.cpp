@@ -82,10 +82,10 @@ class TensorCores {
       return;
     }
     const std::int64_t step = std::int64_t{rows} / kThreadRows * kRowsOfWarp;
-    std::int64_t tile_rows = 1;
+    const std::int64_t tile_rows = nest_.tile_rows();
     std::string row_axis = check_.cascade.rows.empty() ? "i" : check_.cascade.rows.back();
     for (const auto& [axis, size] : nest_.placement->tile())
-      if (axis != nest_.axis) tile_rows = size, row_axis = axis;
+      if (axis != nest_.axis && !contains(nest_.cut, axis)) row_axis = axis;
     if (tile_rows % step != 0)
       error(
           "tiles of " + row_axis + " are " + std::to_string(tile_rows) + ", " + std::to_string(rows / kThreadRows) +
@@ -98,7 +98,7 @@ class TensorCores {
     check_width(nest_.axis, tile_columns);
     for (const Stage& stage : check_.cascade.stages)
       for (const std::string& axis : stage.extra)
-        if (const auto extent = check_.extent_of(axis)) check_width(axis, *extent);
+        if (const auto extent = check_.extent_of(axis)) check_width(axis, nest_.columns_of(axis, *extent));
   }
 
   void check_width(const std::string& axis, std::int64_t columns) const {

@@ -31,6 +31,12 @@ void check_one(LegalityCheck& check, const LoopNest& nest, const Directive& dire
         "it; the schedule says deterministic: true",
         {"rfactor: {" + nest.axis + ": [" + loop + ", {split_size: 1024}]}: parts follow from the row's length alone",
          "rfactor: {" + nest.axis + ": [" + loop + ", 16]}", "leave deterministic out"});
+  if (!nest.cut.empty())
+    error(directive.where,
+          "tiles hold parts of " + join(nest.cut) +
+              ", and the blocks of all of them would store the states that have no such axis; the two together are not "
+              "there",
+          {"leave " + nest.cut.front() + " out of tile", "leave rfactor out"});
   const std::vector<LoopName> blocks = nest.placement->blocks();
   if (nest.consistent && !contains(blocks, loop)) {
     std::vector<LoopName> with = {loop};

@@ -17,6 +17,7 @@ bool check_whole_axes(LegalityCheck& check) {
   const auto& cascade = check.cascade;
   for (const auto& [axis, expr] : cascade.axis_extents) {
     if (axis == cascade.axis || contains(cascade.rows, axis)) continue;
+    if (check.main_nest() != nullptr && contains(check.main_nest()->cut, axis)) continue;
     const auto extent = check.extent_of(axis);
     if (!extent) continue;
     if (*extent >= 1 && *extent <= kLargestWholeAxis) continue;
@@ -151,9 +152,7 @@ void check_registers(LegalityCheck& check, const LoopNest& nest) {
   const auto share = [&](std::int64_t rows, std::int64_t columns) {
     return (rows + threads->first - 1) / threads->first * ((columns + threads->second - 1) / threads->second);
   };
-  std::int64_t rows = 1;
-  for (const auto& [axis, size] : nest.placement->tile())
-    if (axis != nest.axis) rows = std::max(rows, size);
+  const std::int64_t rows = nest.tile_rows();
   const std::int64_t columns = nest.placement->tile_of(nest.axis).value_or(1);
 
   std::int64_t registers = 0;
@@ -169,7 +168,7 @@ void check_registers(LegalityCheck& check, const LoopNest& nest) {
       for (const std::string& axis : stage.extra) {
         const auto extent = check.extent_of(axis);
         if (!extent) return;
-        width *= std::clamp<std::int64_t>(*extent, 1, kLargestWholeAxis);
+        width *= std::clamp<std::int64_t>(nest.columns_of(axis, *extent), 1, kLargestWholeAxis);
         width = std::min(width, kLargestWholeAxis * kLargestWholeAxis);
       }
       if (!stage.extra.empty()) add(stage.name, width);

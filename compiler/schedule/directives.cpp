@@ -101,7 +101,9 @@ std::vector<DirectiveInfo> make_table() {
       {"tile", Kind::tile, kRootDefinition, Form::axis_numbers, 1, 1024, false,
        "Splits the loop over an axis into a loop over tiles, named i.o, and the tile. Axes not named are whole in the "
        "tile. "
-       "Edges are predicated: a tile need not divide the extent.",
+       "Edges are predicated: a tile need not divide the extent. Of an output's columns, such as e, a tile may hold a "
+       "part, too, with rewrite: online: each part computes the weights again, so it is for accumulators that no tile "
+       "holds whole.",
        "O: {tile: {i: 64, j: 64}}", "for i: for j: O[i] += P[i,j] * V[j]",
        "for i.o: for j.o:\n  O[64 rows of i] += P[64 x 64] * V[64 rows of j]"},
       {"reorder", Kind::reorder, kRootDefinition, Form::loops, 0, 0, false,

@@ -91,6 +91,17 @@ std::vector<LoopName> LoopNest::places() const {
 
 LoopName LoopNest::axis_loop() const { return placement->tile_of(axis) ? axis + ".o" : axis; }
 
+std::int64_t LoopNest::tile_rows() const {
+  std::int64_t rows = 1;
+  for (const auto& [tiled, size] : placement->tile())
+    if (tiled != axis && !contains(cut, tiled)) rows = std::max(rows, size);
+  return rows;
+}
+
+std::int64_t LoopNest::columns_of(const std::string& axis_name, std::int64_t extent) const {
+  return contains(cut, axis_name) ? placement->tile_of(axis_name).value_or(extent) : extent;
+}
+
 std::size_t LoopNest::position(const LoopName& loop) const {
   return static_cast<std::size_t>(std::find(order.begin(), order.end(), loop) - order.begin());
 }

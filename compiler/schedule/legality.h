@@ -17,8 +17,10 @@ namespace astatide {
 struct LoopNest {
   std::string root;
   const Placement* placement = nullptr;
-  std::vector<std::string> axes;  // rows and the cascade's axis, outermost first
-  std::string axis;               // of the cascade
+  std::vector<std::string> axes;  // that loops run over: rows, cut axes and the cascade's axis, outermost first
+  /// Axes of accumulators beyond the rows, such as the columns e of O, of which a tile holds a part.
+  std::vector<std::string> cut;
+  std::string axis;  // of the cascade
   /// Whole rows are reduced here, so the loop over `axis` stays inside a block.
   bool reduces = false;
   std::vector<LoopName> loops;  // that the tile asks for: i.o where i is tiled, else i
@@ -30,6 +32,10 @@ struct LoopNest {
   /// Loops at which something can be computed: the innermost of the blocks' loops, and those inside.
   std::vector<LoopName> places() const;
   LoopName axis_loop() const;
+  /// Rows of a tile.
+  std::int64_t tile_rows() const;
+  /// The columns of a tile along an axis beyond the rows: of a cut one the tile's, else its extent.
+  std::int64_t columns_of(const std::string& axis_name, std::int64_t extent) const;
   /// Position in `order`, or its size.
   std::size_t position(const LoopName& loop) const;
 };

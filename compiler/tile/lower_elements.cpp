@@ -132,8 +132,7 @@ void KernelBuilder::choose_instructions(Mma& mma) const {
 }
 
 int KernelBuilder::extent_of(const std::string& axis) {
-  if (axis == nest.row) return nest.rows;
-  if (axis == nest.column) return nest.columns;
+  if (axis == nest.row || axis == nest.column || nest.cut.contains(axis)) return nest.step_of(axis);
   return lowering.known_extent(axis);
 }
 
@@ -157,7 +156,8 @@ bool KernelBuilder::covers_exactly(const std::string& axis) const {
   if (lowering.is_ragged(axis)) return false;
   for (const std::string& name : free_variables(extent))
     if (!lowering.program.known.contains(name)) return false;
-  return evaluate_integer(extent, lowering.program.known) == nest.columns;
+  const std::int64_t length = evaluate_integer(extent, lowering.program.known);
+  return nest.cut.contains(axis) ? length % nest.step_of(axis) == 0 : length == nest.columns;
 }
 
 Map KernelBuilder::map(const TileName& dst, const Expr& value, const std::vector<Expr>& predicates, double absent,

@@ -157,8 +157,15 @@ const NestLoop* Nest::named(const LoopName& wanted) const {
 }
 
 bool Nest::is_tile_axis(const std::string& axis) const {
-  if (axis == row || axis == column) return true;
+  if (axis == row || axis == column || cut.contains(axis)) return true;
   return over(axis) == nullptr;
+}
+
+int Nest::step_of(const std::string& axis) const {
+  if (axis == row) return rows;
+  if (axis == column) return columns;
+  const auto part = cut.find(axis);
+  return part == cut.end() ? 1 : part->second;
 }
 
 namespace {
@@ -204,6 +211,10 @@ Nest make_nest(Lowering& lowering, const Placement& placement, FreshNames& names
   nest.columns = static_cast<int>(placement.tile_of(lowering.axis).value_or(0));
   if (nest.columns == 0) nest.columns = lowering.known_extent(lowering.axis);
 
+  for (const auto& [axis, size] : placement.tile())
+    if (axis != lowering.axis && !contains(lowering.rows, axis)) nest.cut.emplace(axis, static_cast<int>(size));
+  for (const auto& [axis, size] : nest.cut) axes.push_back(axis);
+
   std::vector<LoopName> order = placement.reorder();
   const std::vector<LoopName> blocks = placement.blocks();
   const std::vector<LoopName> descending = placement.descending();
@@ -227,9 +238,9 @@ Nest make_nest(Lowering& lowering, const Placement& placement, FreshNames& names
     loop.axis = name.ends_with(".o") ? name.substr(0, name.size() - 2) : name;
     if (name.ends_with(".s")) loop.axis = lowering.parts_axis;
     if (!contains(axes, loop.axis)) throw InternalError(placement.name + " orders the unknown loop " + name);
-    const bool is_tile = loop.axis == nest.row || loop.axis == nest.column;
+    const bool is_tile = loop.axis == nest.row || loop.axis == nest.column || nest.cut.contains(loop.axis);
     loop.var = is_tile ? names.fresh(loop.axis + "_o") : loop.axis;
-    loop.step = loop.axis == nest.row ? nest.rows : loop.axis == nest.column ? nest.columns : 1;
+    loop.step = nest.step_of(loop.axis);
     loop.grid = contains(blocks, name);
     // Blocks are started for the longest.
     loop.count = ceil_div(loop.grid ? lowering.extent_of(loop.axis) : lowering.end_of(loop.axis), Expr(loop.step));

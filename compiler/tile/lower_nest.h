@@ -78,12 +78,15 @@ struct Nest {
   int rows = 1;
   std::string column;  // the axis that is reduced
   int columns = 1;
+  std::map<std::string, int> cut;  // axes beyond rows and columns of which a tile holds a part, and how much
   Location where;
 
   const NestLoop* over(const std::string& axis) const;
   const NestLoop* named(const LoopName& loop) const;
   /// The axis has more than one element in a tile, or names the rows or columns of tiles.
   bool is_tile_axis(const std::string& axis) const;
+  /// Elements along an axis in a tile.
+  int step_of(const std::string& axis) const;
 };
 
 /// The loops that a definition's placement asks for; loop variables get fresh names. Throws UserError where no tile has

@@ -148,6 +148,14 @@ class RecurrenceLowering {
       state_in_memory_ = state_in_memory_ || (inside && !loop.grid);
       inside = inside || loop.axis == nest.column;
     }
+    if (state_in_memory_ && !nest.cut.empty())
+      throw UserError(
+          placement.where,
+          "tiles of " + placement.name + " hold parts of " + nest.cut.begin()->first +
+              ", and the state between tiles of " + recurrence_.axis +
+              " lies in global memory, where all "
+              "of them would store it",
+          {"loops over rows outside " + recurrence_.axis, "leave " + nest.cut.begin()->first + " out of tile"});
     if (!state_in_memory_ && !in_parts()) return;
     if (in_parts() && placement.merge() == MergeBy::last_block) {
       std::vector<Expr> counts;

@@ -18,7 +18,8 @@ Coordinate KernelBuilder::coordinate(const std::string& axis) {
   if (present) out.limit = astatide::select(*present, *out.limit, Expr(0));
   // A loop over the reduced axis that runs once does so for no element, too.
   const bool steps = loop->step == 1 && !present && !(loop->grid && lowering.is_ragged(axis));
-  if (axis == nest.column ? covers_exactly(axis) : steps) out.limit.reset();
+  const bool whole = axis == nest.column || nest.cut.contains(axis);
+  if (whole ? covers_exactly(axis) : steps) out.limit.reset();
   return out;
 }
 
@@ -54,6 +55,9 @@ std::vector<std::string> KernelBuilder::tile_axes(const std::vector<std::string>
 
 View KernelBuilder::view(const Read& read, const std::vector<std::string>& axes) {
   View out{read.tensor, read.indices, {}, 0};
+  // e + 0, by which an algorithm reads fewer elements than a dimension has, is the axis itself to a copy.
+  for (Expr& index : out.indices)
+    if (const Expr plain = collect_terms(index); plain.as<Variable>()) index = plain;
   for (const std::string& axis : axes) out.at.push_back(coordinate(axis));
   return out;
 }
@@ -65,8 +69,16 @@ View KernelBuilder::view(const std::string& tensor, const std::vector<std::strin
 }
 
 View KernelBuilder::view(const RowValue& output) {
-  if (output.stored_at.empty()) return view(output.name, output.indices);
-  return view(Read{output.name, output.stored_at}, tile_axes(output.indices));
+  View out = output.stored_at.empty() ? view(output.name, output.indices)
+                                      : view(Read{output.name, output.stored_at}, tile_axes(output.indices));
+  // An output without a cut axis is stored with that axis' first part.
+  for (const auto& [axis, size] : nest.cut) {
+    if (contains(output.indices, axis)) continue;
+    Coordinate& row = out.at.front();
+    const Expr end = row.limit ? *row.limit : nest.over(row.axis) ? lowering.end_of(row.axis) : Expr(1);
+    row.limit = astatide::select(equal(variable(nest.over(axis)->var), Expr(0)), end, Expr(0));
+  }
+  return out;
 }
 
 View KernelBuilder::operand(const Expr& e, const std::string& rows, const std::string& other, const std::string& of,

@@ -50,6 +50,18 @@ TEST_CASE("an element that varies with an axis beyond the rows is refused with i
             .starts_with("a.yaml:5:14: error: S varies with i, which is no row of what reduces it over j"));
 }
 
+TEST_CASE("parts of columns whose state lies in global memory are refused") {
+  const std::string schedule =
+      "target: sm_80\nO: {tile: {i: 4, j: 8, e: 2}, gpu_blocks: [e.o], reorder: [e.o, j.o, i.o], threads: [4, 8]}\n"
+      "S: {compute_at: i.o, store_in: shared}\nP: {compute_at: i.o, store_in: shared}\nQ: {stage_at: i.o}\n"
+      "K: {stage_at: j.o}\nV: {stage_at: j.o}\n";
+  const std::string text = lower_refusal(
+      std::string(kScores) + "  - P[i,j] = softmax(j, S[i,j])\n  - O[i,e] = sum(j, P[i,j] * V[j,e])\n", schedule);
+  CHECK(text.find("s.yaml:2:1: error: tiles of O hold parts of e, and the state between tiles of j lies in global "
+                  "memory, where all of them would store it") == 0);
+  CHECK(text.find("note: leave e out of tile") != std::string::npos);
+}
+
 TEST_CASE("references that move with references are refused by name") {
   const std::string text =
       lower_refusal(std::string(kScores) +

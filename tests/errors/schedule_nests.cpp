@@ -22,13 +22,30 @@ std::string changed(const std::string& from, const std::string& to) {
 }
 
 TEST_CASE("a tile over an axis that no loop runs over is refused") {
-  CHECK_THAT(changed(kTile, "{i: 64, j: 64, e: 8}"),
-             Contains("tile of O: e is whole in a tile, no loop runs over it") &&
-                 Contains("note: loops of O run over b, h, i, j"));
   CHECK_THAT(changed(kTile, "{i: 64, j: 64, d: 8}"), Contains("tile of O: d is whole in a tile"));
   CHECK_THAT(changed(kTile, "{i: 64, j: 64, x: 8}"), Contains("tile of O: there is no axis x"));
   CHECK_THAT(changed(kTile, "{i: 64, j: 64, h: 2}"),
              Contains("tile of O: both factors of a product vary with h") && Contains("note: legal are i and j"));
+}
+
+TEST_CASE("a tile of an output's columns has a loop over its parts, and one state for all of them") {
+  const std::string parts = changed(kTile + ", " + kReorder + ", " + kBlocks,
+                                    "{i: 64, j: 64, e: 16}, reorder: [b, h, e.o, i.o, j.o], "
+                                    "gpu_blocks: [e.o, i.o, h, b]");
+  CHECK(parts.empty());
+  CHECK_THAT(changed(kTile, "{i: 64, j: 64, e: 16}"),
+             Contains("reorder of O lacks e.o") && Contains("note: loops of O are b, h, i.o, e.o, j.o"));
+  CHECK_THAT(changed(kTile + ", " + kReorder + ", " + kBlocks,
+                     "{i: 64, j: 64, e: 16}, rfactor: {j: [j.s, 4]}, reorder: [b, h, e.o, i.o, j.s, j.o], "
+                     "gpu_blocks: [e.o, j.s, i.o, h, b]"),
+             Contains("rfactor of O: tiles hold parts of e, and the blocks of all of them would store the states") &&
+                 Contains("note: leave e out of tile"));
+  CHECK_THAT(changed(kTile, "{i: 64, j: 64, e: 2048}"), Contains("2048") && Contains("1 to 1024"));
+  // Without a state that is carried over tiles there are passes, each over whole columns.
+  const std::string none = with(testing::kFlash2, "rewrite: online", "rewrite: none");
+  CHECK_THAT(Request{with(none, kTile, "{i: 64, j: 64, e: 16}")}.message(),
+             Contains("tile of O: e is whole in a tile, no loop runs over it") &&
+                 Contains("note: loops of O run over b, h, i, j"));
 }
 
 TEST_CASE("the reduced axis has to be tiled") {

@@ -36,10 +36,10 @@ void write_integers(const std::filesystem::path& path, ScalarType type, std::vec
 
 /// A small shape with lengths that no tile divides, for the extents that an algorithm has.
 std::string shape_of(const Algorithm& algorithm) {
-  const std::map<std::string, std::string> small = {{"B", "2"},     {"Hq", "4"},      {"Hkv", "2"}, {"Sq", "37"},
-                                                    {"Sk", "70"},   {"D", "24"},      {"Dv", "40"}, {"Left", "9"},
-                                                    {"Right", "2"}, {"Prefix", "11"}, {"H", "3"},   {"Step", "3"},
-                                                    {"Reach", "5"}, {"Pages", "11"},  {"Tq", "60"}, {"Tk", "70"}};
+  const std::map<std::string, std::string> small = {
+      {"B", "2"},     {"Hq", "4"},   {"Hkv", "2"},    {"Sq", "37"},     {"Sk", "70"}, {"D", "24"},
+      {"Dv", "40"},   {"Left", "9"}, {"Right", "2"},  {"Prefix", "11"}, {"H", "3"},   {"Step", "3"},
+      {"Reach", "5"}, {"R", "8"},    {"Pages", "11"}, {"Tq", "60"},     {"Tk", "70"}};
   std::string shape;
   for (const Extent& extent : algorithm.extents)
     shape += (shape.empty() ? "" : ",") + extent.name + "=" + small.at(extent.name);

@@ -2,10 +2,7 @@
 // recurrence are: groups that divide a tile and those that don't, one query and many, rows that see nothing.
 
 #include <catch2/catch.hpp>
-#include <random>
 
-#include "compiler/pipeline.h"
-#include "compiler/tile/interpret.h"
 #include "tests/support/schedule_cases.h"
 #include "tests/support/stage_values.h"
 #include "tests/support/tensor_distance.h"
@@ -50,22 +47,6 @@ Schedule with_rows(const Algorithm& algorithm, const RowForm& form) {
     return !algorithm.find_input(placement.name) && !algorithm.find_func(placement.name);
   });
   return out;
-}
-
-void require_every_stage(const Algorithm& algorithm, const Schedule& schedule, const Sizes& extents,
-                         std::uint32_t seed) {
-  std::mt19937 random(seed);
-  const Arguments arguments = random_inputs(algorithm, extents, random);
-  const auto expected = evaluate(algorithm, arguments);
-  std::string sizes;
-  for (const auto& [name, size] : extents) sizes += " " + name + " " + std::to_string(size);
-  INFO(algorithm.name << sizes << "\n" << print_schedule(schedule));
-  CompileOptions options;
-  options.target = *find_target(schedule.target);
-  options.sizes = extents;
-  compile(algorithm, schedule, options, [&](std::string_view stage, const tile::Program& program) {
-    require_stage_values(stage, program, algorithm, arguments, expected);
-  });
 }
 
 struct Shape {

@@ -186,8 +186,11 @@ std::vector<CodeLoop> loops_of(const std::vector<CodeBlock>& blocks) {
     CodeLoop loop{{head}, {}};
     std::vector<std::size_t> open;
     bool first = true;
-    for (const std::size_t back : from[head]) {
-      if (!dominators[back].contains(head)) continue;
+    std::vector<std::size_t> backs = from[head];
+    std::erase_if(backs, [&](std::size_t back) { return !dominators[back].contains(head); });
+    // A wait that spins at the head of a loop is none of its iterations.
+    if (backs.size() > 1) std::erase(backs, head);
+    for (const std::size_t back : backs) {
       open.push_back(back);
       std::set<std::size_t> both;
       for (const std::size_t block : dominators[back])

@@ -35,15 +35,20 @@ inline std::vector<std::string> tensor_core_schedule_names() {
 /// Whether a schedule of tensor cores takes inputs of f32, rounded to tf32.
 inline bool takes_f32(const std::string& schedule) { return schedule.ends_with("_tf32"); }
 
-/// Whether a schedule is for few queries: it keeps states of parts of the keys for each.
-inline bool for_few_queries(const std::string& schedule) { return schedule.find("/decode") != std::string::npos; }
+/// Whether a schedule is for few queries: it keeps states of parts of the keys for each, or packs heads into a tile.
+inline bool for_few_queries(const std::string& schedule) {
+  return schedule.find("/decode") != std::string::npos || schedule.ends_with("_gqa");
+}
 
 /// Query heads for each head of keys, where any number will do: TMA copies whole groups that divide a tile.
-inline std::int64_t group_of(const std::string& schedule) { return schedule == "sm90/decode_gqa" ? 4 : 3; }
+inline std::int64_t group_of(const std::string& schedule) {
+  return schedule.starts_with("sm90/") && schedule.ends_with("_gqa") ? 4 : 3;
+}
 
 /// The head size that a schedule of tensor cores is for.
 inline std::int64_t head_size_of(const std::string& schedule) {
   if (schedule.ends_with("_d64")) return 64;
+  if (schedule.ends_with("wide") || schedule.ends_with("wide_gqa")) return 320;
   return schedule.ends_with("_d256") ? 256 : 128;
 }
 

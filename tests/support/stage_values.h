@@ -2,9 +2,12 @@
 #pragma once
 
 #include <catch2/catch.hpp>
+#include <random>
 #include <string_view>
 
+#include "compiler/pipeline.h"
 #include "compiler/tile/interpret.h"
+#include "tests/support/case_data.h"
 #include "tests/support/tensor_distance.h"
 
 namespace astatide::testing {
@@ -16,6 +19,23 @@ inline void require_stage_values(std::string_view stage, const tile::Program& pr
   if (found < kTolerance) return;
   INFO("after " << stage << ":\n" << tile::print(program));
   REQUIRE(found < kTolerance);
+}
+
+/// Requires it of every stage, with random inputs of `seed`.
+inline void require_every_stage(const Algorithm& algorithm, const Schedule& schedule, const Sizes& extents,
+                                std::uint32_t seed) {
+  std::mt19937 random(seed);
+  const Arguments arguments = random_inputs(algorithm, extents, random);
+  const auto expected = evaluate(algorithm, arguments);
+  std::string sizes;
+  for (const auto& [name, size] : extents) sizes += " " + name + " " + std::to_string(size);
+  INFO(algorithm.name << sizes << "\n" << print_schedule(schedule));
+  CompileOptions options;
+  options.target = *find_target(schedule.target);
+  options.sizes = extents;
+  compile(algorithm, schedule, options, [&](std::string_view stage, const tile::Program& program) {
+    require_stage_values(stage, program, algorithm, arguments, expected);
+  });
 }
 
 }  // namespace astatide::testing

@@ -56,8 +56,9 @@ inline double distance(const std::map<std::string, DoubleTensor>& a, const std::
 
 /// Extents of an example: two query heads, lengths as given, all others small.
 inline std::map<std::string, std::int64_t> small_extents(const Algorithm& algorithm, std::int64_t sq, std::int64_t sk) {
-  const std::map<std::string, std::int64_t> all = {{"B", 1}, {"Hq", 2}, {"Hkv", 1},    {"Sq", sq},  {"Sk", sk},
-                                                   {"D", 5}, {"Dv", 6}, {"Prefix", 7}, {"Left", 9}, {"Right", 2}};
+  const std::map<std::string, std::int64_t> all = {{"B", 1},    {"Hq", 2},    {"Hkv", 1}, {"Sq", sq},
+                                                   {"Sk", sk},  {"D", 5},     {"Dv", 6},  {"Prefix", 7},
+                                                   {"Left", 9}, {"Right", 2}, {"R", 2}};
   std::map<std::string, std::int64_t> out;
   for (const Extent& extent : algorithm.extents) out[extent.name] = all.at(extent.name);
   return out;
