@@ -60,12 +60,13 @@ TEST_CASE("references that move with references are refused by name") {
 }
 
 TEST_CASE("a loop over a ragged axis lies inside those that its length varies with") {
-  CHECK(ragged_refusal("target: cpu\nO: {tile: {i: 8, j: 8}, reorder: [h, i.o, b, j.o], parallel: [h, i.o, b]}\n") ==
-        "s.yaml:2:1: error: O: axis i is q_offset[b+1] - q_offset[b] long, which varies with b, so the loop over i lies "
-        "inside one over b, one at a time\n"
-        "    O: {tile: {i: 8, j: 8}, reorder: [h, i.o, b, j.o], parallel: [h, i.o, b]}\n"
-        "    ^\n"
-        "note: reorder with b in front of i.o, and no tile along b");
+  CHECK(
+      ragged_refusal("target: cpu\nO: {tile: {i: 8, j: 8}, reorder: [h, i.o, b, j.o], parallel: [h, i.o, b]}\n") ==
+      "s.yaml:2:1: error: O: axis i is q_offset[b+1] - q_offset[b] long, which varies with b, so the loop over i lies "
+      "inside one over b, one at a time\n"
+      "    O: {tile: {i: 8, j: 8}, reorder: [h, i.o, b, j.o], parallel: [h, i.o, b]}\n"
+      "    ^\n"
+      "note: reorder with b in front of i.o, and no tile along b");
 }
 
 TEST_CASE("TMA stores no tiles of ragged axes") {

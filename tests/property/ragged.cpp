@@ -77,12 +77,12 @@ TEST_CASE("ragged items come out as the evaluator says after every pass") {
 
 TEST_CASE("ragged items come out as the evaluator says where rows are a loop over blocks") {
   std::mt19937 random(18);
-  for (const char* tile : {"tile: {j: 12}, gpu_blocks: [h, i, b]", "tile: {h: 2, j: 12}, gpu_blocks: [h.o, i, b]"})
-    require_every_stage("target: sm_80\nO: {" + std::string(tile) +
-                            ", threads: [8, 4]}\nS: {compute_at: j.o, store_in: register}\n"
-                            "P: {compute_at: j.o, store_in: shared}\nQ: {stage_at: j.o, store_in: shared}\n"
-                            "K: {stage_at: j.o, store_in: shared}\nV: {stage_at: j.o, store_in: shared}\n",
-                        ScalarType::f32, 5, random);
+  require_every_stage(
+      "target: sm_80\nO: {tile: {j: 12}, gpu_blocks: [h, i, b], threads: [8, 4]}\n"
+      "S: {compute_at: j.o, store_in: register}\nP: {compute_at: j.o, store_in: shared}\n"
+      "Q: {stage_at: j.o, store_in: shared}\nK: {stage_at: j.o, store_in: shared}\n"
+      "V: {stage_at: j.o, store_in: shared}\n",
+      ScalarType::f32, 5, random);
 }
 
 TEST_CASE("ragged items come out as the evaluator says under the schedules that are shipped") {
