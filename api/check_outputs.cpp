@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "api/shapes.h"
-#include "compiler/algorithm/evaluate.h"
 #include "compiler/support/half.h"
 
 namespace astatide {
@@ -78,9 +77,10 @@ OutputCheck compare(const std::string& name, const runtime::HostTensor& output, 
 }
 
 /// Definitions that a sum multiplies with an input of 16 bits: a product's operands have one type, so the plain
-/// computation rounds them to that of the input. With `tf32` the same of f32.
+/// computation rounds them to that of the input. With `tf32` the same of f32. Weights that are divided by their sum may
+/// have any common factor when they are rounded: `scale`.
 std::map<std::string, std::function<double(double)>> rounded_operands(
-    const Algorithm& algorithm, const std::map<std::string, runtime::HostTensor>& inputs, bool tf32) {
+    const Algorithm& algorithm, const std::map<std::string, runtime::HostTensor>& inputs, bool tf32, double scale) {
   std::map<std::string, std::function<double(double)>> out;
   const auto add = [&](const Expr& definition, const Expr& input) {
     const auto* read = definition.as<Read>();
@@ -89,8 +89,10 @@ std::map<std::string, std::function<double(double)>> rounded_operands(
     const auto found = inputs.find(other->tensor);
     if (found == inputs.end() || !is_floating(found->second.dtype)) return;
     const ScalarType type = found->second.dtype;
-    if (size_in_bytes(type) == 2) out[read->tensor] = [type](double value) { return rounded(value, type); };
-    if (tf32 && type == ScalarType::f32) out[read->tensor] = tf32_of;
+    if (size_in_bytes(type) == 2)
+      out[read->tensor] = [type, scale](double value) { return rounded(value * scale, type) / scale; };
+    if (tf32 && type == ScalarType::f32)
+      out[read->tensor] = [scale](double value) { return tf32_of(value * scale) / scale; };
   };
   for (const Func& func : algorithm.define)
     visit(func.value, [&](const Expr& e) {
@@ -154,10 +156,9 @@ double estimate_check_seconds(const Algorithm& algorithm, const std::map<std::st
   return work_of(algorithm, extents) / (3.5e9 * std::max(1U, std::thread::hardware_concurrency()));
 }
 
-std::vector<OutputCheck> check_outputs(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
-                                       const std::map<std::string, double>& scalars,
-                                       const std::map<std::string, runtime::HostTensor>& inputs,
-                                       const std::map<std::string, runtime::HostTensor>& outputs, bool tf32) {
+OutputOracle::OutputOracle(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
+                           const std::map<std::string, double>& scalars,
+                           const std::map<std::string, runtime::HostTensor>& inputs, bool tf32) {
   Arguments arguments;
   arguments.extents = extents;
   arguments.scalars = scalars;
@@ -168,14 +169,40 @@ std::vector<OutputCheck> check_outputs(const Algorithm& algorithm, const std::ma
   }
   // The kernel is given its scalars in f32, so the oracle is too.
   for (auto& [name, value] : arguments.scalars) value = static_cast<float>(value);
-  const auto oracle = evaluate(algorithm, arguments);
-  const auto plain = evaluate(algorithm, tf32 ? with_tf32_factors(algorithm, arguments, inputs) : arguments,
-                              Precision::f32, rounded_operands(algorithm, inputs, tf32));
-  const double absolute = std::max(absolute_limit(narrowest), tf32 ? kElevenBits : 0);
+  exact_ = evaluate(algorithm, arguments);
+  absolute_limit_ = std::max(absolute_limit(narrowest), tf32 ? kElevenBits : 0);
+  input_scale_ = largest_input(arguments);
+  if (tf32) arguments = with_tf32_factors(algorithm, std::move(arguments), inputs);
+  plain_ = [algorithm, inputs, tf32, factors = std::move(arguments)](double scale) {
+    return evaluate(algorithm, factors, Precision::f32, rounded_operands(algorithm, inputs, tf32, scale));
+  };
+  plain_as_written_ = plain_(1);
+}
+
+std::vector<OutputCheck> OutputOracle::check(const std::map<std::string, runtime::HostTensor>& outputs) const {
   std::vector<OutputCheck> checks;
   for (const auto& [name, output] : outputs)
-    checks.push_back(compare(name, output, oracle.at(name), plain.at(name), absolute, largest_input(arguments)));
+    checks.push_back(compare(name, output, exact_.at(name), plain_as_written_.at(name), absolute_limit_, input_scale_));
+  // How one computation rounds its few largest weights is luck, and a kernel's weights have another factor: so have
+  // these, before a kernel is blamed.
+  for (const double scale : {0.84, 0.71, 0.59}) {
+    const auto blamed = [](const OutputCheck& check) { return check.wrong_nonfinite == 0 && !check.ok(); };
+    if (std::none_of(checks.begin(), checks.end(), blamed)) break;
+    const std::map<std::string, DoubleTensor> plain = plain_(scale);
+    for (OutputCheck& check : checks) {
+      const OutputCheck other = compare(check.name, outputs.at(check.name), exact_.at(check.name), plain.at(check.name),
+                                        absolute_limit_, input_scale_);
+      if (other.limit > check.limit) check = other;
+    }
+  }
   return checks;
+}
+
+std::vector<OutputCheck> check_outputs(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
+                                       const std::map<std::string, double>& scalars,
+                                       const std::map<std::string, runtime::HostTensor>& inputs,
+                                       const std::map<std::string, runtime::HostTensor>& outputs, bool tf32) {
+  return OutputOracle(algorithm, extents, scalars, inputs, tf32).check(outputs);
 }
 
 }  // namespace astatide

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <list>
 #include <mutex>
 #include <thread>
 
@@ -89,6 +90,7 @@ class CpuCode : public DeviceCode {
     emitted_.bitcode.clear();
   }
 
+  std::int64_t resident_blocks(std::size_t) const override { return workers_->threads(); }
   bool uses_host_memory() const override { return true; }
   void check_pointer(const std::string&, const void*) const override {}
 
@@ -98,7 +100,12 @@ class CpuCode : public DeviceCode {
     for (const KernelLaunch& launch : launches) {
       std::vector<std::uint64_t> words;
       words.reserve(launch.arguments.size());
-      for (const ArgumentValue& argument : launch.arguments) words.push_back(argument.word);
+      std::list<std::vector<std::int32_t>> counters;
+      for (const ArgumentValue& argument : launch.arguments) {
+        const bool arrivals = argument.kind == tile::Parameter::Kind::arrivals;
+        words.push_back(arrivals ? reinterpret_cast<std::uintptr_t>(counters.emplace_back(argument.word).data())
+                                 : argument.word);
+      }
       workers_->launch(functions_[launch.kernel], words, launch.tiles, emitted_.kernels[launch.kernel].workspace_bytes);
       ++counters_->launches;
     }

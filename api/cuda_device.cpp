@@ -25,6 +25,7 @@ runtime::ArgumentWord argument_word(const ArgumentValue& argument) {
   switch (argument.kind) {
     case Kind::pointer:
     case Kind::counter:
+    case Kind::arrivals:
       return runtime::ArgumentWord::pointer(argument.word);
     case Kind::stride:
       return runtime::ArgumentWord::i64(static_cast<std::int64_t>(argument.word));
@@ -58,6 +59,9 @@ runtime::TensorMap map_of_zero(MappedTensor tensor, runtime::DevicePointer zero)
   return tensor_map(tensor);
 }
 
+/// Words of a launch that the blocks of a persistent kernel draw tiles from, a sector of the L2 cache.
+constexpr std::size_t kDealingWords = 8;
+
 class CudaCode : public DeviceCode {
  public:
   CudaCode(cuda::Source source, runtime::CompileRequest request, int ordinal,
@@ -67,6 +71,11 @@ class CudaCode : public DeviceCode {
         ordinal_(ordinal),
         cache_(std::move(cache)) {}
 
+  std::int64_t resident_blocks(std::size_t n) const override {
+    const runtime::Context context = launch_context();
+    const cuda::Source::KernelInfo& kernel = kernels_[n];
+    return resident_in(context, n, module_in(context)->function(kernel.name), shape_of(kernel, 1));
+  }
   bool uses_host_memory() const override { return false; }
   void check_pointer(const std::string& tensor, const void* pointer) const override {
     const int owner = runtime::driver().device_of(reinterpret_cast<runtime::DevicePointer>(pointer), tensor);
@@ -77,13 +86,15 @@ class CudaCode : public DeviceCode {
 
   ScratchLease scratch(std::int64_t bytes, void* stream) const override {
     const runtime::Context context = launch_context();
+    const auto wanted = static_cast<std::size_t>(bytes);
+    const runtime::Stream order = runtime::Stream::borrow(context, static_cast<runtime::StreamHandle>(stream));
+    if (order.is_capturing()) return captured_scratch(context, wanted);
     const std::shared_ptr<Scratch> scratch = scratch_of(context, stream);
     // The lock is held until the launch has put all its kernels into the stream: what comes later in the stream may use
     // the same memory.
     auto lock = std::make_shared<std::unique_lock<std::mutex>>(scratch->mutex);
-    const auto wanted = static_cast<std::size_t>(bytes);
     if (!scratch->buffer || scratch->buffer->size() < wanted) {
-      runtime::Stream::borrow(context, static_cast<runtime::StreamHandle>(stream)).synchronize();
+      order.synchronize();
       scratch->buffer.reset();
       scratch->buffer.emplace(context, wanted);
     }
@@ -102,14 +113,19 @@ class CudaCode : public DeviceCode {
     for (const KernelLaunch& launch : launches) {
       const cuda::Source::KernelInfo& kernel = kernels_[launch.kernel];
       const runtime::KernelFunction& function = module->function(kernel.name);
-      runtime::LaunchShape shape{{launch.tiles, 1, 1}, {kernel.threads, 1, 1}, kernel.shared_bytes};
+      runtime::LaunchShape shape = shape_of(kernel, launch.tiles);
       // Lists, so that what is in them stays in its place.
       std::list<runtime::ArgumentWord> words;
       std::list<runtime::TensorMap> maps;
       std::vector<const void*> parameters;
       for (ArgumentValue argument : launch.arguments) {
+        if (argument.kind == tile::Parameter::Kind::arrivals) {
+          // Behind those that deal out tiles.
+          const auto count = kDealingWords + static_cast<std::size_t>(argument.word);
+          argument.word = words_in(context).take(order, count) + kDealingWords * sizeof(std::uint32_t);
+        }
         if (argument.kind == tile::Parameter::Kind::counter) {
-          argument.word = words_in(context).take(order);
+          argument.word = words_in(context).take(order, kDealingWords);
           const std::int64_t resident = resident_in(context, launch.kernel, function, shape);
           shape.grid.x = std::min(shape.grid.x, std::max<std::int64_t>(resident / kernel.cluster, 1) * kernel.cluster);
         }
@@ -125,6 +141,19 @@ class CudaCode : public DeviceCode {
   }
 
  private:
+  static runtime::LaunchShape shape_of(const cuda::Source::KernelInfo& kernel, std::int64_t blocks) {
+    return {{blocks, 1, 1}, {kernel.threads, 1, 1}, kernel.shared_bytes};
+  }
+
+  /// A graph may run beside the stream that it was captured in, and beside other graphs: its memory is its own, and
+  /// lives as long as this does.
+  ScratchLease captured_scratch(const runtime::Context& context, std::size_t bytes) const {
+    const runtime::OutsideCapture outside;
+    const std::lock_guard lock(mutex_);
+    const runtime::DeviceBuffer& buffer = captured_.emplace_back(context, bytes);
+    return {reinterpret_cast<void*>(buffer.pointer()), nullptr};
+  }
+
   struct Scratch {
     std::mutex mutex;
     std::optional<runtime::DeviceBuffer> buffer;
@@ -190,6 +219,7 @@ class CudaCode : public DeviceCode {
   mutable std::optional<runtime::Context> primary_;
   mutable std::map<std::uint64_t, std::shared_ptr<const runtime::Module>> modules_;
   mutable std::map<std::pair<std::uint64_t, void*>, std::shared_ptr<Scratch>> scratch_;
+  mutable std::list<runtime::DeviceBuffer> captured_;  // scratch of launches in graphs
   mutable std::map<std::uint64_t, std::optional<runtime::DeviceBuffer>> zeros_;
   mutable std::map<std::uint64_t, runtime::LaunchWords> counters_;
   mutable std::map<std::tuple<std::uint64_t, std::size_t, std::int64_t>, std::optional<std::int64_t>> resident_;

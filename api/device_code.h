@@ -22,7 +22,7 @@ struct MappedTensor {
 };
 
 /// One parameter of a kernel (tile::parameters_of): an address, a stride or an extent, or the bits of an f32; of a
-/// tensor map what it describes.
+/// tensor map what it describes, of counters how many there are.
 struct ArgumentValue {
   tile::Parameter::Kind kind = tile::Parameter::Kind::pointer;
   std::uint64_t word = 0;
@@ -50,6 +50,8 @@ class DeviceCode {
  public:
   virtual ~DeviceCode() = default;
 
+  /// Blocks of a kernel that the device runs at once.
+  virtual std::int64_t resident_blocks(std::size_t kernel) const = 0;
   /// Whether tensors lie in memory that this process reads.
   virtual bool uses_host_memory() const = 0;
   /// Throws UserError where `pointer` is no memory of the device that the code is for.

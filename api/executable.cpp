@@ -25,16 +25,23 @@ struct Place {
 
 struct Workspace {
   std::map<std::string, Place> places;
+  std::map<std::string, std::int64_t> counters;  // how many, by tensor: they lie with the device, not here
   std::int64_t bytes = 0;
 };
 
 Workspace plan_workspace(const tile::Program& program, const Extents& extents) {
   Workspace out;
   for (const tile::Tensor& tensor : program.tensors) {
-    if (tensor.role != tile::Tensor::Role::scratch) continue;
+    const bool counters = tensor.role == tile::Tensor::Role::counters;
+    if (tensor.role != tile::Tensor::Role::scratch && !counters) continue;
     const std::vector<std::int64_t> shape = evaluate_shape(tensor.dims, extents);
     const int size = size_in_bytes(tensor.type);
     const std::int64_t count = runtime::checked_element_count(shape, size, "scratch tensor " + tensor.name);
+    if (counters) {
+      out.places[tensor.name] = {0, runtime::dense_strides(shape)};
+      out.counters[tensor.name] = count;
+      continue;
+    }
     out.places[tensor.name] = {out.bytes, runtime::dense_strides(shape)};
     std::int64_t end = 0;
     if (__builtin_add_overflow(out.bytes, count * size, &end) ||
@@ -109,6 +116,18 @@ void check_known(const tile::Program& program, const Extents& extents, Diagnosti
   }
 }
 
+void check_multiples(const tile::Program& program, const Extents& extents, Diagnostics& errors) {
+  for (const Multiple& multiple : program.multiples) {
+    const std::int64_t value = evaluate_integer(multiple.value, extents), of = evaluate_integer(multiple.of, extents);
+    // Of no elements there are no groups.
+    if (value == 0 || (of > 0 && value % of == 0)) continue;
+    errors.error({},
+                 fmt::format("{} is {}, which {} = {} does not divide, and the schedule splits it so",
+                             to_string(multiple.value), value, to_string(multiple.of), of),
+                 {"a schedule without split"});
+  }
+}
+
 /// Extents of a launch, everything about shapes and memory checked.
 Extents checked_extents(const Compiled& compiled, const LaunchArguments& arguments) {
   Diagnostics errors;
@@ -120,6 +139,7 @@ Extents checked_extents(const Compiled& compiled, const LaunchArguments& argumen
   check_extents(compiled.algorithm, extents, errors);
   errors.throw_if_any();
   check_known(compiled.program, extents, errors);
+  check_multiples(compiled.program, extents, errors);
   check_axis_groups(compiled.groups, extents, errors);
   for (const DeclaredTensor& declared : compiled.declared) {
     const TensorView& view = arguments.tensors.at(declared.name);
@@ -168,6 +188,12 @@ std::int64_t count_tiles(const tile::Kernel& kernel, const Extents& extents, con
   return product;
 }
 
+/// The same with the extent that launches choose, where there is one.
+void choose_parts(const Compiled& compiled, Extents& extents) {
+  if (const auto& parts = compiled.program.parts)
+    extents[parts->extent] = parts->choose(extents, compiled.code->resident_blocks(0));
+}
+
 /// What the words of a kernel's arguments are made from.
 struct Bindings {
   const std::map<std::string, TensorView>& tensors;
@@ -177,15 +203,27 @@ struct Bindings {
   const std::map<std::string, float>& scalars;
 };
 
+/// Of a copy's rows those along the faster dimension, where they are packed.
+std::uint32_t rows_of_run(const tile::Parameter& parameter, const Extents& extents) {
+  const std::int64_t length = evaluate_integer(parameter.packed->length, extents);
+  if (length >= 1 && parameter.rows % length == 0) return static_cast<std::uint32_t>(length);
+  throw UserError(fmt::format("tma copies {} rows of {} at a time, which {} = {} does not divide, so they are no box",
+                              parameter.rows, parameter.name, print_expr(parameter.packed->length, {}, true), length),
+                  {fmt::format("a schedule that copies {} by cp_async or vector takes any number", parameter.name)});
+}
+
 /// Dimensions in the order of the kernel's coordinates: columns, rows, then the others, innermost first.
-std::shared_ptr<const MappedTensor> mapped_tensor(const tile::Parameter& parameter, const TensorView& view) {
+std::shared_ptr<const MappedTensor> mapped_tensor(const tile::Parameter& parameter, const TensorView& view,
+                                                  const Extents& extents) {
   constexpr std::uint32_t kPanel = 64;
   auto mapped = std::make_shared<MappedTensor>();
   mapped->name = parameter.name;
   mapped->address = reinterpret_cast<std::uintptr_t>(view.data);
   mapped->type = view.dtype;
   mapped->stored = parameter.stored;
-  std::vector<std::size_t> order{static_cast<std::size_t>(parameter.inner), static_cast<std::size_t>(parameter.dim)};
+  std::vector<std::size_t> order{static_cast<std::size_t>(parameter.inner)};
+  if (parameter.packed) order.push_back(static_cast<std::size_t>(parameter.packed->fast_dim));
+  order.push_back(static_cast<std::size_t>(parameter.dim));
   for (std::size_t dim = view.shape.size(); dim-- > 0;)
     if (std::find(order.begin(), order.end(), dim) == order.end()) order.push_back(dim);
   for (const std::size_t dim : order) {
@@ -194,7 +232,8 @@ std::shared_ptr<const MappedTensor> mapped_tensor(const tile::Parameter& paramet
     mapped->box.push_back(1);
   }
   mapped->box[0] = kPanel;
-  mapped->box[1] = static_cast<std::uint32_t>(parameter.rows);
+  mapped->box[1] = parameter.packed ? rows_of_run(parameter, extents) : static_cast<std::uint32_t>(parameter.rows);
+  if (parameter.packed) mapped->box[2] = static_cast<std::uint32_t>(parameter.rows) / mapped->box[1];
   return mapped;
 }
 
@@ -216,7 +255,9 @@ ArgumentValue argument_of(const tile::Parameter& parameter, const Bindings& boun
     case Kind::scalar:
       return {parameter.kind, word_of(bound.scalars.at(parameter.name))};
     case Kind::tensor_map:
-      return {parameter.kind, 0, mapped_tensor(parameter, bound.tensors.at(parameter.name))};
+      return {parameter.kind, 0, mapped_tensor(parameter, bound.tensors.at(parameter.name), bound.extents)};
+    case Kind::arrivals:
+      return {parameter.kind, bits(bound.workspace.counters.at(parameter.name))};  // the device's
     case Kind::counter:
       return {parameter.kind};  // the device's
   }
@@ -230,18 +271,19 @@ bool is_empty(const TensorView& view) { return std::find(view.shape.begin(), vie
 void Executable::launch(const LaunchArguments& arguments) const {
   const Compiled& compiled = *state_->compiled;
   const tile::Program& program = compiled.program;
-  const Extents extents = checked_extents(compiled, arguments);
+  Extents extents = checked_extents(compiled, arguments);
+  choose_parts(compiled, extents);
   const std::map<std::string, float> scalars = checked_scalars(compiled.algorithm, extents, arguments.scalars);
-  const Workspace workspace = plan_workspace(program, extents);
-
-  std::vector<KernelLaunch> launches;
-  for (std::size_t n = 0; n < program.kernels.size(); ++n)
-    launches.push_back({n, count_tiles(program.kernels[n], extents, compiled.target), {}});
   const bool nothing_to_write =
       std::all_of(compiled.declared.begin(), compiled.declared.end(), [&](const DeclaredTensor& declared) {
         return !declared.output || is_empty(arguments.tensors.at(declared.name));
       });
   if (nothing_to_write) return;
+  const Workspace workspace = plan_workspace(program, extents);
+
+  std::vector<KernelLaunch> launches;
+  for (std::size_t n = 0; n < program.kernels.size(); ++n)
+    launches.push_back({n, count_tiles(program.kernels[n], extents, compiled.target), {}});
   for (const DeclaredTensor& declared : compiled.declared) {
     const TensorView& view = arguments.tensors.at(declared.name);
     if (!is_empty(view)) compiled.code->check_pointer(declared.name, view.data);
@@ -264,6 +306,7 @@ std::int64_t Executable::workspace_bytes(const std::map<std::string, std::int64_
   Diagnostics errors;
   check_extents(state_->compiled->algorithm, all, errors);
   errors.throw_if_any();
+  choose_parts(*state_->compiled, all);
   return plan_workspace(state_->compiled->program, all).bytes;
 }
 
@@ -282,7 +325,7 @@ std::map<std::string, std::int64_t> extents_of(const Algorithm& algorithm,
 TensorView describe_tensor(const Executable& executable, const std::string& name,
                            const std::map<std::string, std::int64_t>& extents) {
   const tile::Tensor* tensor = executable.program().find_tensor(name);
-  if (tensor == nullptr || tensor->role == tile::Tensor::Role::scratch)
+  if (tensor == nullptr || tensor->role == tile::Tensor::Role::scratch || tensor->role == tile::Tensor::Role::counters)
     throw UserError(fmt::format("the algorithm has no tensor {}", name));
   Extents all = extents;
   for (const auto& [known, value] : executable.program().known) all.try_emplace(known, value);

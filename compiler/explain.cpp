@@ -156,6 +156,23 @@ double product_flops(const tile::Statistics& statistics) {
   return flops;
 }
 
+/// Of a chip as it is sold; a launch asks its device.
+std::int64_t resident_blocks(const tile::Program& program, const Target& target) {
+  KernelUse use;
+  use.threads = program.kernels.front().threads();
+  use.statistics.shared_bytes = std::max<std::int64_t>(0, program.kernels.front().shared_bytes);
+  if (target.is_cuda()) use.registers = fragment_registers(program.kernels.front());
+  count_occupancy(use, target);
+  return std::int64_t{std::max(1, use.blocks_per_sm)} * std::max(1, target.multiprocessors);
+}
+
+/// Extents of a launch, with the number of parts that it chooses.
+std::map<std::string, std::int64_t> all_sizes(const tile::Program& program, const Target& target,
+                                              std::map<std::string, std::int64_t> sizes) {
+  if (program.parts) sizes[program.parts->extent] = program.parts->choose(sizes, resident_blocks(program, target));
+  return sizes;
+}
+
 std::optional<double> skipped_share(const Algorithm& algorithm, const Schedule& schedule, const CompileOptions& options,
                                     const tile::Statistics& done) {
   Algorithm dense = algorithm;
@@ -166,7 +183,8 @@ std::optional<double> skipped_share(const Algorithm& algorithm, const Schedule& 
   }
   if (!any) return 0;
   try {
-    const double all = product_flops(statistics_of(compile(dense, schedule, options), options.sizes));
+    const tile::Program program = compile(dense, schedule, options);
+    const double all = product_flops(statistics_of(program, all_sizes(program, options.target, options.sizes)));
     return all > 0 ? std::max(0.0, 1 - product_flops(done) / all) : 0;
   } catch (const UserError&) {
     return std::nullopt;
@@ -223,16 +241,55 @@ std::optional<RescaleUse> rescale_of(const tile::Program& program, const std::ma
   return out;
 }
 
-std::optional<PartsUse> parts_of(const Algorithm& algorithm, const Schedule& schedule,
-                                 const std::map<std::string, std::int64_t>& sizes) {
+/// Bytes of the states of parts, written and read again.
+double state_bytes(const tile::Program& program, const tile::Statistics& statistics) {
+  double bytes = 0;
+  for (const tile::KernelStatistics& kernel : statistics.kernels)
+    for (const auto& [name, traffic] : kernel.global)
+      if (program.find_tensor(name)->role == tile::Tensor::Role::scratch) bytes += traffic.read + traffic.written;
+  return bytes;
+}
+
+std::optional<PartsUse> parts_of(const tile::Program& program, const Algorithm& algorithm, const Schedule& schedule,
+                                 const std::map<std::string, std::int64_t>& sizes, const tile::Statistics& statistics) {
   for (const Placement& placement : schedule.placements) {
     const std::optional<AxisParts> written = placement.rfactor();
     if (!written) continue;
+    PartsUse out;
+    out.axis = written->axis;
     const std::int64_t extent = evaluate_integer(find_cascade(algorithm).axis_extents.at(written->axis), sizes);
-    const std::int64_t tile = *placement.tile_of(written->axis), tiles = round_up(extent, tile) / tile;
-    return PartsUse{written->axis, written->parts, tiles, round_up(tiles, written->parts) / written->parts};
+    const std::int64_t tile = *placement.tile_of(written->axis);
+    out.tiles = round_up(extent, tile) / tile;
+    out.parts = written->parts;
+    if (program.parts) out.parts = sizes.at(program.parts->extent);
+    if (written->size != 0) out.parts = std::max<std::int64_t>(1, round_up(extent, written->size) / written->size);
+    out.tiles_each = written->size != 0 ? written->size / tile : round_up(out.tiles, out.parts) / out.parts;
+    out.chosen = written->is_automatic();
+    out.merge = placement.merge();
+    out.merge_bytes = state_bytes(program, statistics);
+    return out;
   }
   return std::nullopt;
+}
+
+std::uint64_t hash_of(const std::string& text) {
+  std::uint64_t hash = 14695981039346656037U;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  return hash;
+}
+
+ReductionTree tree_of(const tile::Program& program, const Algorithm& algorithm, const Schedule& schedule,
+                      const std::map<std::string, std::int64_t>& sizes, const std::optional<PartsUse>& parts) {
+  const Cascade cascade = find_cascade(algorithm);
+  ReductionTree out;
+  out.axis = cascade.axis;
+  out.elements = evaluate_integer(cascade.axis_extents.at(cascade.axis), sizes);
+  out.tile = out.elements;
+  for (const Placement& placement : schedule.placements)
+    if (const auto tile = placement.tile_of(cascade.axis)) out.tile = *tile;
+  out.hash =
+      hash_of(tile::print(program) + std::to_string(out.elements) + "/" + std::to_string(parts ? parts->parts : 1));
+  return out;
 }
 
 }  // namespace
@@ -262,10 +319,12 @@ Explanation explain(const Algorithm& algorithm, const Schedule& schedule, const 
       });
   out.target = options.target;
   out.peak = peak_of(options.target);
-  out.statistics = statistics_of(program, options.sizes);
+  const std::map<std::string, std::int64_t> sizes = all_sizes(program, options.target, options.sizes);
+  out.statistics = statistics_of(program, sizes);
   for (std::size_t n = 0; n < program.kernels.size(); ++n)
     out.kernels.push_back(use_of(program, program.kernels[n], out.statistics.kernels[n], out));
-  out.parts = parts_of(algorithm, schedule, options.sizes);
+  out.parts = parts_of(program, algorithm, schedule, sizes, out.statistics);
+  out.tree = tree_of(program, algorithm, schedule, sizes, out.parts);
   out.skipped = skipped_share(algorithm, schedule, options, out.statistics);
   return out;
 }

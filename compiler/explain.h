@@ -76,11 +76,22 @@ struct RescaleUse {
   std::map<std::string, double> largest;
 };
 
-/// An axis that is reduced in parts (rfactor), whose states a kernel merges: the last one.
+/// An axis that is reduced in parts (rfactor), whose states a kernel merges: the last one, or the last of the blocks
+/// that make them.
 struct PartsUse {
   std::string axis;
   std::int64_t parts = 0;
   std::int64_t tiles = 0, tiles_each = 0;  // along the axis, and of a part, at most
+  bool chosen = false;                     // by each launch; here for the target's machine
+  MergeBy merge = MergeBy::kernel;
+  double merge_bytes = 0;  // of states, from and to global memory
+};
+
+/// The order in which a row's elements are reduced: what its bits depend on beside the elements.
+struct ReductionTree {
+  std::string axis;
+  std::int64_t elements = 0, tile = 0;
+  std::uint64_t hash = 0;  // of the program after the last pass, of the length of the axis and the number of its parts
 };
 
 /// What a schedule costs, before anything runs.
@@ -95,6 +106,7 @@ struct Explanation {
   /// None where references move at once, or nothing has references.
   std::optional<RescaleUse> rescale;
   std::optional<PartsUse> parts;
+  ReductionTree tree;
 };
 
 /// Compiles and counts. Throws UserError as compile does, and where `sizes` lacks an extent.

@@ -23,6 +23,7 @@
 #include "compiler/passes/stage_tiles.h"
 #include "compiler/passes/take_turns.h"
 #include "compiler/rewrite/recurrence.h"
+#include "compiler/schedule/scheduled_rows.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/tile/lower.h"
 
@@ -87,15 +88,15 @@ std::map<std::string, std::int64_t> known_extents(const Cascade& cascade,
 
 std::span<const Pass> pass_table() { return kPasses; }
 
-std::map<std::string, std::int64_t> known_extents(const Algorithm& algorithm, const Schedule&,
+std::map<std::string, std::int64_t> known_extents(const Algorithm& algorithm, const Schedule& schedule,
                                                   const std::map<std::string, std::int64_t>& sizes) {
-  return known_extents(find_cascade(algorithm), sizes);
+  return known_extents(cascade_of(algorithm, schedule), sizes);
 }
 
 tile::Program compile(const Algorithm& algorithm, const Schedule& schedule, const CompileOptions& options,
                       const TraceHook& trace) {
   check_legal(schedule, algorithm, options.target, options.sizes, options.dtype);
-  const Cascade cascade = find_cascade(algorithm);
+  const Cascade cascade = cascade_of(algorithm, schedule);
   tile::LowerOptions lowering;
   lowering.target = options.target;
   lowering.known = known_extents(cascade, options.sizes);
@@ -103,6 +104,7 @@ tile::Program compile(const Algorithm& algorithm, const Schedule& schedule, cons
   tile::Program program = schedule.rewrite == RewriteMode::online
                               ? tile::lower_recurrence(algorithm, derive_online(cascade), schedule, lowering)
                               : tile::lower_cascade(algorithm, cascade, schedule, lowering);
+  program.multiples = cascade.multiples;
   check_program(program, schedule, "lower");
   if (trace) trace("lower", program);
   for (const Pass& pass : kPasses) {

@@ -120,8 +120,21 @@ std::string kernel_text(const KernelUse& kernel, const Explained& out) {
   return text;
 }
 
-/// Of parts of an axis.
-const tile::KernelStatistics& merge_of(const Explained& out) { return out.value.kernels.back().statistics; }
+/// From the leaves to the root: in which order a row's elements are summed.
+std::string tree_text(const Explanation& value) {
+  const ReductionTree& tree = value.tree;
+  std::string text = fmt::format("reduction over {} = {}: tiles of {} in one state, one after the other", tree.axis,
+                                 tree.elements, tree.tile);
+  if (const auto& parts = value.parts)
+    text += fmt::format(
+        "\n  rfactor {}: {} tiles in {} parts of {} at most{}\n"
+        "  merge: states of {} parts in their order, by {}; they are {} from and to global memory",
+        parts->axis, parts->tiles, parts->parts, parts->tiles_each,
+        parts->chosen ? ", which a launch chooses: here for as many multiprocessors as the chip is sold with" : "",
+        parts->parts, parts->merge == MergeBy::kernel ? "a second kernel" : "the last block to end",
+        bytes_text(parts->merge_bytes));
+  return text + fmt::format("\n  tree {:016x}: where it is the same, so are a row's bits\n", tree.hash);
+}
 
 std::string to_text(const Explained& out) {
   std::string shape;
@@ -139,10 +152,7 @@ std::string to_text(const Explained& out) {
   for (const tile::TensorSize& tensor : out.value.statistics.tensors)
     if (tensor.role == tile::Tensor::Role::scratch)
       text += fmt::format("    {:<12} {:>12}\n", tensor.name, bytes_text(tensor.bytes));
-  if (const auto& parts = out.value.parts)
-    text += fmt::format(
-        "rfactor {}: {} tiles in {} parts of {} at most; merging their states copies {} from and to global memory\n",
-        parts->axis, parts->tiles, parts->parts, parts->tiles_each, bytes_text(merge_of(out).global_bytes()));
+  text += tree_text(out.value);
   if (out.value.skipped) text += fmt::format("work that `where` saves: {:.1f} %\n", 100 * *out.value.skipped);
   if (const auto& rescale = out.value.rescale) {
     const bool tries = rescale->mode == RescaleMode::optimistic;
@@ -227,7 +237,13 @@ nlohmann::json to_json(const Explained& out) {
                        {"parts", parts->parts},
                        {"tiles", parts->tiles},
                        {"tiles_each", parts->tiles_each},
-                       {"merge_bytes", merge_of(out).global_bytes()}};
+                       {"chosen", parts->chosen},
+                       {"merge", name_of(parts->merge)},
+                       {"merge_bytes", parts->merge_bytes}};
+  json["reduction"] = {{"axis", out.value.tree.axis},
+                       {"elements", out.value.tree.elements},
+                       {"tile", out.value.tree.tile},
+                       {"tree", fmt::format("{:016x}", out.value.tree.hash)}};
   if (out.value.skipped) json["skipped_by_where"] = *out.value.skipped;
   if (out.value.peak)
     json["peak"] = {{"product", out.value.peak->product},

@@ -65,7 +65,7 @@ void check_indices(const Algorithm& algorithm, const std::map<std::string, std::
 std::int64_t bytes_of(const Executable& executable, const std::map<std::string, std::int64_t>& extents) {
   std::int64_t bytes = 0;
   for (const tile::Tensor& tensor : executable.program().tensors) {
-    if (tensor.role == tile::Tensor::Role::scratch) continue;
+    if (tensor.role != tile::Tensor::Role::input && tensor.role != tile::Tensor::Role::output) continue;
     std::int64_t own = size_in_bytes(tensor.type);
     for (const std::int64_t extent : describe_tensor(executable, tensor.name, extents).shape) own *= extent;
     if (__builtin_add_overflow(bytes, own, &bytes))

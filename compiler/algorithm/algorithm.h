@@ -18,6 +18,12 @@ struct Extent {
   Location where;
 };
 
+/// What lengths have to fulfil at a launch beyond what shapes say: `value` is so many times `of`, which is positive.
+struct Multiple {
+  Expr value, of;
+  Location where;
+};
+
 /// A run-time f32 parameter, such as the softmax scale.
 struct Scalar {
   std::string name;

@@ -120,6 +120,7 @@ void KernelEmitter::bind_arguments(Value* args, const std::vector<tile::Paramete
     const tile::Parameter& parameter = parameters[p];
     Value* place = builder_.CreateConstInBoundsGEP1_64(builder_.getInt64Ty(), args, p);
     switch (parameter.kind) {
+      case Kind::arrivals:
       case Kind::pointer: {
         TensorArguments& tensor = tensors_[parameter.name];
         tensor.tensor = program_.find_tensor(parameter.name);
@@ -196,7 +197,7 @@ void KernelEmitter::emit_stmt(const tile::Stmt& stmt) {
       },
       [&](const tile::Reserve& s) { advance_slot(s.tile, write_slots_); }, [](const tile::Acquire&) {},
       [&](const tile::Release& s) { advance_slot(s.tile, read_slots_); }, [](const tile::Sync&) {},
-      [](const tile::Turn&) {});
+      [](const tile::Turn&) {}, [&](const tile::Arrive& s) { emit_arrive(s); });
 }
 
 void KernelEmitter::emit_for(const tile::For& s) {
@@ -230,6 +231,20 @@ void KernelEmitter::emit_if(const tile::If& s) {
   Indices none;
   ElementEmitter elements(*this, 1, "", none, {});
   branch(elements.predicate(elements.evaluate(s.condition)), [&] { emit_block(s.body); });
+}
+
+void KernelEmitter::emit_arrive(const tile::Arrive& s) {
+  Indices none;
+  ElementEmitter elements(*this, 1, "", none, {});
+  const ElementEmitter::Place place = elements.place_of(s.counters, s.indices);
+  Value* counter = builder_.CreateInBoundsGEP(builder_.getInt32Ty(), place.arguments->data, place.offset);
+  // What this worker has stored lies in front of its arrival, and what the last one loads behind all.
+  Value* before = builder_.CreateAtomicRMW(llvm::AtomicRMWInst::Add, counter, builder_.getInt32(1), llvm::MaybeAlign(4),
+                                           llvm::AtomicOrdering::AcquireRelease);
+  Value* last = builder_.CreateICmpEQ(builder_.CreateSExt(before, builder_.getInt64Ty()),
+                                      builder_.CreateSub(integer(s.of), index(1)));
+  builder_.CreateStore(last, flag_of(s.flag));
+  branch(last, [&] { builder_.CreateStore(builder_.getInt32(0), counter); });
 }
 
 void KernelEmitter::emit_let(const tile::Let& s) { names_[s.name] = {Element::Kind::integer, integer(s.value)}; }

@@ -67,6 +67,7 @@ class KernelEmitter {
   void emit_for(const tile::For& loop);
   void emit_if(const tile::If& branch);
   void emit_let(const tile::Let& let);
+  void emit_arrive(const tile::Arrive& arrive);
   /// The next slot of a ring; nothing for other tiles.
   void advance_slot(const std::string& tile, const std::map<std::string, llvm::Value*>& counters);
 

@@ -10,7 +10,7 @@ namespace astatide::cuda {
 
 Source emit(const tile::Program& program) {
   Source source;
-  bool tensor_cores = false, polynomials = false, clusters = false;
+  bool tensor_cores = false, polynomials = false, clusters = false, arrivals = false;
   for (const tile::Kernel& kernel : program.kernels) {
     clusters = clusters || kernel.cluster;
     tile::walk(kernel.body, [&](const tile::Stmt& stmt) {
@@ -19,11 +19,13 @@ Source emit(const tile::Program& program) {
       tensor_cores =
           tensor_cores || (mma && mma->by != tile::Family::fma) || (copy && copy->via == tile::Via::cp_async);
       const auto* map = std::get_if<tile::Map>(&stmt.node);
+      arrivals = arrivals || std::holds_alternative<tile::Arrive>(stmt.node);
       polynomials = polynomials || (map && map->polynomial);
     });
   }
   source.text = "#include \"memory.cuh\"\n#include \"numeric.cuh\"\n#include \"reduce.cuh\"\n";
   if (polynomials) source.text += "#include \"exp2.cuh\"\n";
+  if (arrivals) source.text += "#include \"arrive.cuh\"\n";
   if (tensor_cores) source.text += "#include \"mma_sync.cuh\"\n";
   std::string kernels;
   std::map<std::string, std::string> functions;

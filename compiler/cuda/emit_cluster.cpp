@@ -24,8 +24,8 @@ std::string KernelEmitter::place_in_cluster(const std::string& rank) const {
 void KernelEmitter::emit_tile_of_place(SourceText& out, bool stores) const {
   const tile::TileAxis& axis = kernel_.tiles[0];
   out.line("// Behind the last tile of the axis it is that one again, which is not stored twice.");
-  out.line(fmt::format("const int {} = min({}, {} - 1);", axis.var, claimed("tile_place"),
-                       integer_text(axis.count, scope())));
+  out.line(fmt::format("const int {} = min({}, {});", axis.var, claimed("tile_place"),
+                       narrow_text(axis.count - 1, scope())));
   if (stores) out.line(fmt::format("const bool {} = {} == {};", claimed("has_tile"), axis.var, claimed("tile_place")));
 }
 

@@ -10,6 +10,7 @@
 #include "compiler/cuda/view_text.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/match.h"
+#include "compiler/tile/parameters.h"
 
 namespace astatide::cuda {
 namespace {
@@ -132,7 +133,37 @@ void KernelEmitter::emit_load_vectors(const View& view, const Mem& dst, int vect
   out_.close();
 }
 
+void KernelEmitter::emit_load_quads(const View& view, const Mem& dst) {
+  const tile::ThreadGrid grid = grid_for({&dst});
+  const Fragment fragment = fragment_of(dst, grid);
+  out_.open_unrolled(held_row_, fragment.rows.count());
+  out_.line("#pragma unroll");
+  out_.open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += 4)", held_column_, fragment.columns.count()));
+  const Element at{fragment.rows.offset(held_row_, row_in(grid)),
+                   fragment.columns.offset(held_column_, column_in(grid)), held_row_, held_column_};
+  std::string limits = declare_coordinates(view.at, dst, at);
+  const std::string inside_tile = inside(dst, grid, at);
+  if (!inside_tile.empty()) limits += (limits.empty() ? "" : " && ") + inside_tile;
+  std::string value = fmt::format("load4({})", address_from_base(view));
+  if (!limits.empty())
+    value = fmt::format("{0} ? {1} : make_float4({2}, {2}, {2}, {2})", limits, value, float_literal(view.absent));
+  const std::string loaded = fresh("loaded");
+  out_.line(fmt::format("const float4 {} = {};", loaded, value));
+  const std::string first = fmt::format("{} * {} + {}", held_row_, fragment.columns.count(), held_column_);
+  for (const auto& [n, part] : {std::pair(0, 'x'), {1, 'y'}, {2, 'z'}, {3, 'w'}})
+    out_.line(fmt::format("{}[{} + {}] = {}.{};", dst.name, first, n, loaded, part));
+  out_.close();
+  out_.close();
+}
+
 void KernelEmitter::emit_load(const View& view, const Mem& dst) {
+  if (dst.dims.size() == 2 && dst.type == ScalarType::f32 && grid_for({&dst}).column_vector == 4 &&
+      grid_for({&dst}).row_unit == 1 && dst.dims[1].extent % 4 == 0 && tile::is_dense_in(program_, view.tensor, 4)) {
+    const auto dim = contiguous_dim(view, dst.dims[1].axis);
+    const tile::Coordinate* along = dim ? find_coordinate(view, dst.dims[1].axis) : nullptr;
+    if (along && !along->limit && along->origin == Expr(0) && *dim + 1 == view.indices.size())
+      return emit_load_quads(view, dst);
+  }
   const Element at = open_element(dst, grid_for({&dst}), false);
   std::string limits = declare_coordinates(view.at, dst, at);
   const std::string inside_tile = inside(dst, grid_for({&dst}), at);

@@ -39,9 +39,10 @@ KernelEmitter::KernelEmitter(const tile::Program& program, const tile::Kernel& k
     has_wgmma_ = has_wgmma_ || (product && product->by == tile::Family::wgmma);
     keeps_uniform_ = keeps_uniform_ || (product && product->by == tile::Family::mma_sync) ||
                      (moved && moved->via == tile::Via::cp_async);
-    if (const auto* vote = std::get_if<tile::Vote>(&stmt.node)) {
-      taken_.insert(vote->flag);
-      flags_.insert(vote->flag);
+    if (const std::string* flag = tile::flag_of(stmt)) {
+      taken_.insert(*flag);
+      flags_.insert(*flag);
+      if (std::holds_alternative<tile::Vote>(stmt.node)) votes_.insert(*flag);
     }
     if (moved && tile::view_stored_by_tma(stmt)) stored_by_tma_.insert(std::get<tile::TileName>(moved->src));
     if (const auto* map = std::get_if<tile::Map>(&stmt.node)) take(map->at);
@@ -63,7 +64,7 @@ KernelEmitter::KernelEmitter(const tile::Program& program, const tile::Kernel& k
   for (const Mem& mem : kernel.mems)
     if (mem.ring > 1 || has_roles())
       for (const char* state : {"_read", "_write", "_read_phase", "_write_phase"}) claim(mem.name + state);
-  if (has_wgmma_) claim("warpgroup");
+  if (has_wgmma_) integers_.insert(claim("warpgroup"));
   if (has_roles()) claim("barriers");
   if (kernel_.persistent)
     for (const char* name : {"tile_counter", "tiles", "tile", "next_tiles", "tile_slot", "tile_phase"}) claim(name);
@@ -84,10 +85,14 @@ std::string KernelEmitter::signature() const {
   });
   std::string text;
   for (const Parameter& p : parameters_of(program_, kernel_)) {
-    const bool new_line = p.kind == Parameter::Kind::pointer || p.kind == Parameter::Kind::tensor_map || text.empty();
+    const bool new_line = p.kind == Parameter::Kind::pointer || p.kind == Parameter::Kind::arrivals ||
+                          p.kind == Parameter::Kind::tensor_map || text.empty();
     if (!text.empty()) text += new_line ? "," : ", ";
     if (new_line) text += "\n    ";
     switch (p.kind) {
+      case Parameter::Kind::arrivals:
+        text += fmt::format("{}* {}", tensor_type(p.name), p.name);
+        break;
       case Parameter::Kind::pointer:
         text += written.contains(p.name) ? fmt::format("{}* {}", tensor_type(p.name), p.name)
                                          : fmt::format("const {}* __restrict__ {}", tensor_type(p.name), p.name);
@@ -126,6 +131,8 @@ void KernelEmitter::emit_thread(SourceText& out) const {
 
 std::string KernelEmitter::count_text(const tile::TileAxis& axis) const {
   const Text count = text_of(kernel_.steps_along(axis), scope());
+  // As many blocks as there are have numbers of 32 bits.
+  if (count.wide) return "static_cast<int>(" + count.text + ")";
   return count.precedence < 100 ? "(" + count.text + ")" : count.text;
 }
 
@@ -233,7 +240,7 @@ void KernelEmitter::emit_registers(SourceText& out) const {
   if (has_wgmma_)
     // Through a shuffle the compiler sees that the number is the same for all lanes.
     out.line(fmt::format("const int {} = __shfl_sync(0xffffffffu, {} / 128, 0);", claimed("warpgroup"), thread_));
-  for (const std::string& flag : flags_) out.line(fmt::format("bool {} = false;  // of a warp", flag));
+  for (const std::string& flag : votes_) out.line(fmt::format("bool {} = false;  // of a warp", flag));
 }
 
 std::pair<tile::Block, tile::Block> KernelEmitter::parted_behind_loops(const tile::Block& block) {
@@ -249,6 +256,7 @@ void KernelEmitter::emit_body() {
   out_.open("");
   out_.line("// Which tile this is, found again: not kept in registers while the loops run.");
   emit_tile_axes(out_, "block_number()");
+  bases_in_front_ = false;
   emit_block(behind);
   out_.close();
 }
@@ -271,6 +279,9 @@ std::string KernelEmitter::emit() {
     emit_barriers(head);
   else
     emit_registers(head);
+  for (const auto& [columns, place] : other_places_)
+    head.line(
+        fmt::format("const int {0} = threadIdx.x / {2}, {1} = threadIdx.x % {2};", place.first, place.second, columns));
   for (const auto& [name, condition] : vector_flags_) head.line(fmt::format("const bool {} = {};", name, condition));
   if (!staged_flags_.empty()) {
     const std::string all = fmt::format("{}", fmt::join(staged_flags_, " && "));

@@ -171,13 +171,13 @@ void KernelEmitter::next_slot(const Mem& ring, bool write) {
 // every barrier ends as it began.
 
 void KernelEmitter::emit(const tile::Turn& turn) {
-  out_.line(fmt::format("{}_turn<{}>({});", turn.what == tile::Turn::Do::take ? "take" : "pass",
-                        kernel_.threads() / 128, claimed("warpgroup")));
+  out_.line(fmt::format("{}_turn<{}>({});", turn.what == tile::Turn::Do::take ? "take" : "pass", kernel_.warpgroups(),
+                        claimed("warpgroup")));
 }
 
 void KernelEmitter::emit_turn(int warpgroup, const char* what, const char* why) {
   out_.line(fmt::format("if ({0} == {1}) {2}_turn<{3}>({0});  // {4}", claimed("warpgroup"), warpgroup, what,
-                        kernel_.threads() / 128, why));
+                        kernel_.warpgroups(), why));
 }
 
 void KernelEmitter::emit(const tile::Role& role) {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "compiler/cuda/kernel_emitter.h"
 #include "compiler/support/contains.h"
@@ -56,8 +57,9 @@ void KernelEmitter::emit_statement(const tile::Stmt& stmt) {
       [&](const tile::Vote& s) { emit(s); }, [&](const tile::Mma& s) { emit(s); },
       [&](const tile::Copy& s) { emit(s); }, [&](const tile::Await& s) { emit(s); },
       [](const tile::Advance&) { refuse("advance"); }, [&](const tile::Reserve& s) { emit(s); },
-      [&](const tile::Acquire& s) { emit(s); }, [&](const tile::Release& s) { emit_ring_step(s.tile, false); },
-      [&](const tile::Sync&) { emit_sync(); }, [&](const tile::Turn& s) { emit(s); });
+      [&](const tile::Acquire& s) { emit(s); }, [&](const tile::Release& s) { emit(s); },
+      [&](const tile::Sync&) { emit_sync(); }, [&](const tile::Turn& s) { emit(s); },
+      [&](const tile::Arrive& s) { emit(s); });
 }
 
 void KernelEmitter::emit(const tile::For& loop) {
@@ -73,6 +75,7 @@ void KernelEmitter::emit(const tile::For& loop) {
     if (used) out_.line(fmt::format("const int {} = {};", loop.var, begin));
   } else {
     if (loop.kind == tile::For::Kind::unrolled) out_.line("#pragma unroll");
+    if (loop.unroll > 1) out_.line(fmt::format("#pragma unroll {}", loop.unroll));
     const std::string bound = end.find('?') == std::string::npos ? end : "(" + end + ")";
     out_.open(loop.descending ? fmt::format("for (int {0} = {2} - 1; {0} >= {1}; --{0})", loop.var, begin, bound)
                               : fmt::format("for (int {0} = {1}; {0} < {2}; ++{0})", loop.var, begin, bound));
@@ -89,13 +92,26 @@ void KernelEmitter::emit(const tile::If& branch) {
 
 void KernelEmitter::emit_branch(const std::string& head, const tile::If& branch) {
   out_.open(head);
+  // Addresses of what one block of many does would take registers from all of them.
+  const auto* flag = branch.condition.as<Variable>();
+  const bool rare = flag && flags_.contains(flag->name) && !votes_.contains(flag->name);
+  const bool before = std::exchange(bases_in_front_, bases_in_front_ && !rare);
   emit_block(branch.body);
+  bases_in_front_ = before;
   out_.close();
   commit_copies(branch.body);
 }
 
+void KernelEmitter::emit(const tile::Release& release) {
+  // No instruction has brought the lanes together since they waited for the slot.
+  if (release.unread) out_.line("__syncwarp();");
+  emit_ring_step(release.tile, false);
+}
+
 void KernelEmitter::emit(const tile::Let& let) {
-  out_.line(fmt::format("const int {} = {};", let.name, integer_text(let.value, scope())));
+  Expr value = let.value;
+  if (let.own) value = substitute(*let.own, {{kernel_.warpgroup, variable(claimed("warpgroup"))}});
+  out_.line(fmt::format("const int {} = {};", let.name, integer_text(value, scope())));
   integers_.insert(let.name);
 }
 

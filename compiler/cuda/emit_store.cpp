@@ -67,7 +67,7 @@ void KernelEmitter::emit_store_elements(const View& view, const Mem& src) {
   std::string limits = declare_coordinates(view.at, src, at);
   // Every thread of a row holds the row's number; one stores it.
   if (src.dims.size() == 1 && grid.columns > 1)
-    limits = fmt::format("{} == 0{}{}", column_, limits.empty() ? "" : " && ", limits);
+    limits = fmt::format("{} == 0{}{}", column_in(grid), limits.empty() ? "" : " && ", limits);
   const std::string value =
       src.type == ScalarType::f32 ? access(src, at, false) : "to_float(" + access(src, at, false) + ")";
   const ScalarType type = program_.find_tensor(view.tensor)->type;
@@ -80,8 +80,8 @@ void KernelEmitter::emit_store_rows(const View& view, const Mem& src, std::size_
   const tile::ThreadGrid grid = grid_for({&src});
   const ScalarType type = program_.find_tensor(view.tensor)->type;
   const Fragment fragment = fragment_of(src, grid);
-  const Element at{fragment.rows.offset(held_row_, row_), fragment.columns.offset(held_column_, column_), held_row_,
-                   held_column_};
+  const Element at{fragment.rows.offset(held_row_, row_in(grid)),
+                   fragment.columns.offset(held_column_, column_in(grid)), held_row_, held_column_};
   const std::string to = fresh("to"), &axis = src.dims[1].axis;
   out_.open_unrolled(held_row_, fragment.rows.count());
   const std::string row_limits = declare_coordinates(coordinates(view, src, false), src, at);

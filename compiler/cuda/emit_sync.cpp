@@ -56,6 +56,17 @@ void KernelEmitter::emit(const tile::Acquire& acquire) {
     out_.line(fmt::format("cp_async_wait<{}>();  // a slot of {}", mem(acquire.tile).ring - 2, acquire.tile));
 }
 
+// Roles meet at a barrier of their own, behind those of turns (wgmma.cuh).
+constexpr int kRoleBarrier = 15;
+
+void KernelEmitter::emit(const tile::Arrive& arrive) {
+  std::vector<std::string> indices;
+  for (const Expr& index : arrive.indices) indices.push_back(integer_text(index, scope()));
+  out_.line(fmt::format("const bool {} = arrives_last<{}, {}>({}, {}, {} == 0);", arrive.flag,
+                        has_roles() ? kRoleBarrier : 0, kernel_.threads(), address(arrive.counters, indices),
+                        integer_text(arrive.of, scope()), thread_));
+}
+
 void KernelEmitter::emit_sync() {
   // What threads have written is read by wgmma's own proxy.
   if (has_wgmma_) out_.line("fence_async_proxy();");

@@ -7,7 +7,6 @@
 #include "compiler/cuda/kernel_emitter.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/tile/bounds.h"
-#include "compiler/tile/parameters.h"
 
 namespace astatide::cuda {
 
@@ -23,13 +22,15 @@ std::string plus(const std::string& origin, int offset) {
 
 }  // namespace
 
-// The map's dimensions are the columns, the rows, then the others, innermost first.
+// The map's dimensions are the columns, the rows, the faster one of packed rows first, then the others, innermost
+// first.
 KernelEmitter::TmaPlace KernelEmitter::tma_place(const tile::View& view, const Mem& tile) const {
   const auto form = tile::tiled_view(view, tile);
   if (!form) throw InternalError("a tile of " + view.tensor + " has no form that TMA copies");
-  TmaPlace place{"0", "0", ""};
+  TmaPlace place{"0", "0", "", form->packed};
   for (std::size_t dim = view.indices.size(); dim-- > 0;)
-    if (static_cast<int>(dim) != form->row_dim && static_cast<int>(dim) != form->column_dim)
+    if (const int n = static_cast<int>(dim);
+        n != form->row_dim && n != form->column_dim && !(form->packed && n == form->packed->fast_dim))
       place.others += fmt::format(", static_cast<int>({})", integer_text(view.indices[dim], scope()));
   for (const tile::Coordinate& coordinate : view.at) {
     if (coordinate.axis == tile.dims[0].axis) place.row = narrow_text(coordinate.origin + form->first_row, scope());
@@ -38,30 +39,37 @@ KernelEmitter::TmaPlace KernelEmitter::tma_place(const tile::View& view, const M
   return place;
 }
 
+// A copy begins at a whole run of packed rows: runs divide its rows, as making the map checks.
+std::string KernelEmitter::tma_coordinates(const TmaPlace& place, int columns, const std::string& rows) const {
+  std::string row = rows.empty() ? place.row : place.row + " + " + rows;
+  if (place.packed)
+    row = fmt::format("static_cast<int>({}), ({}) / ({})", integer_text(place.packed->origin, scope()), row,
+                      integer_text(place.packed->length, scope()));
+  return fmt::format("{}, {}{}", plus(place.column, columns), row, place.others);
+}
+
 void KernelEmitter::emit_tma_prefetch(const tile::View& view, const Mem& dst) {
   const TmaPlace place = tma_place(view, dst);
   for (int column = 0; column < tile::panel_columns(dst); column += kPanel)
-    out_.line(fmt::format("tma_prefetch(&{}, {}, {}{});", claimed(view.tensor + "_map"), plus(place.column, column),
-                          place.row, place.others));
+    out_.line(fmt::format("tma_prefetch(&{}, {});", claimed(view.tensor + "_map"), tma_coordinates(place, column)));
 }
 
 void KernelEmitter::emit_tma_load(const tile::View& view, const Mem& dst, bool multicast) {
-  TmaPlace place = tma_place(view, dst);
+  const TmaPlace place = tma_place(view, dst);
   const int panels = tile::panel_columns(dst) / kPanel, rows = dst.dims[0].extent;
   const std::string full = barrier(dst, true, claimed(dst.name + "_write"));
   out_.line(fmt::format("barrier_expect({}, {});", full, panels * rows * kPanel * size_in_bytes(dst.type)));
-  std::string to = base(dst, true), function = "tma_load(";
+  std::string to = base(dst, true), function = "tma_load(", behind;
   if (multicast) {
     // To all blocks, this block's share of the rows.
     const int blocks = kernel_.cluster_blocks(), share = rows / blocks;
     function = fmt::format("tma_multicast({:#x}, ", (1 << blocks) - 1);
     to += fmt::format(" + {} * {}", claimed("cluster_rank"), share * kPanel);
-    place.row += fmt::format(" + {} * {}", claimed("cluster_rank"), share);
+    behind = fmt::format("{} * {}", claimed("cluster_rank"), share);
   }
   for (int panel = 0; panel < panels; ++panel)
-    out_.line(fmt::format("{}{} + {}, &{}, {}, {}, {}{});", function, to, panel * rows * kPanel,
-                          claimed(view.tensor + "_map"), full, plus(place.column, panel * kPanel), place.row,
-                          place.others));
+    out_.line(fmt::format("{}{} + {}, &{}, {}, {});", function, to, panel * rows * kPanel,
+                          claimed(view.tensor + "_map"), full, tma_coordinates(place, panel * kPanel, behind)));
   next_slot(dst, true);
 }
 
@@ -108,14 +116,15 @@ void KernelEmitter::emit_acquire_stored() {
 void KernelEmitter::emit_tma_store(const tile::View& view, const Mem& src) {
   const TmaPlace place = tma_place(view, src);
   const int panels = tile::panel_columns(src) / kPanel, rows = src.dims[0].extent;
-  const int together = kernel_.threads() / 128 * tile::kStoredRows;  // rows that all consumers take at a time
+  const int together = kernel_.warpgroups() * tile::kStoredRows;  // rows that all consumers take at a time
   out_.open(fmt::format("if ({} % 128 == 0)", thread_));
   for (int first = 0; first < rows; first += together)
     for (int panel = 0; panel < panels; ++panel)
-      out_.line(fmt::format("tma_store(&{0}, {1} + {2} + {3} * {4}, {5}, {6} + {3} * {7}{8});",
-                            claimed(view.tensor + "_map"), base(src, false), (panel * rows + first) * kPanel,
-                            claimed("warpgroup"), tile::kStoredRows * kPanel, plus(place.column, panel * kPanel),
-                            plus(place.row, first), tile::kStoredRows, place.others));
+      out_.line(
+          fmt::format("tma_store(&{0}, {1} + {2} + {3} * {4}, {5});", claimed(view.tensor + "_map"), base(src, false),
+                      (panel * rows + first) * kPanel, claimed("warpgroup"), tile::kStoredRows * kPanel,
+                      tma_coordinates(place, panel * kPanel,
+                                      fmt::format("{} + {} * {}", first, claimed("warpgroup"), tile::kStoredRows))));
   out_.line("tma_store_commit();");
   out_.close();
 }

@@ -66,7 +66,7 @@ void KernelEmitter::emit_wgmma(const tile::Mma& mma) {
   const bool in_registers = lhs.space == Space::register_file;
   const Fragment fragment = fragment_of(dst, grid_of(dst));
   const int contracted = lhs.dims[1].extent, held = fragment.columns.count(), n = held * 4;
-  const int blocks = fragment.rows.count() / 2, steps = contracted / 16, groups = kernel_.threads() / 128;
+  const int blocks = fragment.rows.count() / 2, steps = contracted / 16, groups = kernel_.warpgroups();
   if (contracted % 16 != 0 || n > 256 || dst.dims[0].extent != 64 * blocks * groups || !in_panels(rhs))
     throw InternalError(fmt::format("product {}: {} x {} x {} over {} warpgroups", dst.name, dst.dims[0].extent, n,
                                     contracted, groups));

@@ -10,6 +10,7 @@
 #include "compiler/cuda/expr_text.h"
 #include "compiler/cuda/fragment.h"
 #include "compiler/tile/ir.h"
+#include "compiler/tile/parameters.h"
 
 namespace astatide::cuda {
 
@@ -83,6 +84,7 @@ class KernelEmitter {
   void emit(const tile::If& branch);
   void emit_branch(const std::string& head, const tile::If& branch);
   void emit(const tile::Let& let);
+  void emit(const tile::Release& release);
 
   // emit_map.cpp
   void emit(const tile::Fill& fill);
@@ -112,6 +114,7 @@ class KernelEmitter {
   void emit(const tile::Copy& copy);
   void emit_load_vectors(const tile::View& view, const tile::Mem& dst, int vector);
   void emit_load(const tile::View& view, const tile::Mem& dst);
+  void emit_load_quads(const tile::View& view, const tile::Mem& dst);
   void emit_move(const tile::CopyOperand& dst, const tile::CopyOperand& src);
 
   // emit_fma.cpp
@@ -181,7 +184,10 @@ class KernelEmitter {
   /// Where a tile lies in its tensor, in the order of a tensor map.
   struct TmaPlace {
     std::string column, row, others;
+    std::optional<tile::PackedRows> packed{};
   };
+  /// Arguments of a copy that begins so many columns and rows behind the place.
+  std::string tma_coordinates(const TmaPlace& place, int columns, const std::string& rows = "") const;
   TmaPlace tma_place(const tile::View& view, const tile::Mem& tile) const;
   void emit_tma_prefetch(const tile::View& view, const tile::Mem& dst);
   void emit_tma_load(const tile::View& view, const tile::Mem& dst, bool multicast);
@@ -196,6 +202,7 @@ class KernelEmitter {
   // emit_sync.cpp: rings, barriers and asynchronous copies
   void emit(const tile::Await& await);
   void emit(const tile::Acquire& acquire);
+  void emit(const tile::Arrive& arrive);
   void commit_copies(const tile::Block& copies);
   void emit_ring_step(const std::string& tile, bool write);
   void emit_sync();
@@ -216,6 +223,10 @@ class KernelEmitter {
   std::string open_columns(const FragmentAxis& axis, const std::string& column,
                            const std::optional<tile::Columns>& columns);
   void close_element();
+  /// A thread's place in a grid of so many columns: that of the kernel, or of what stands behind an arrival.
+  const std::string& row_in(const tile::ThreadGrid& grid);
+  const std::string& column_in(const tile::ThreadGrid& grid);
+  const std::pair<std::string, std::string>& place_in(const tile::ThreadGrid& grid);
   /// The lvalue of a tile's element. A tile of rows is broadcast along the columns.
   std::string access(const tile::Mem& tile, const Element& at, bool write) const;
   /// Address of the first element of a shared tile, at its current slot.
@@ -262,7 +273,7 @@ class KernelEmitter {
   std::set<std::string> taken_;
   std::set<std::string> integers_;  // loop variables, lets, coordinates in scope
   std::set<std::string> non_negative_;
-  std::set<std::string> flags_;
+  std::set<std::string> flags_, votes_;              // those of votes among them
   std::map<std::string, std::string> own_names_;     // emitter's names that belong to a tensor or a tile
   std::vector<int> element_depth_;                   // braces opened by open_element
   std::map<std::string, std::string> vector_flags_;  // name to condition, declared in front of the body
@@ -283,6 +294,8 @@ class KernelEmitter {
   int commits_ = 0;                       // groups of asynchronous copies started so far, in the order of the text
   std::map<std::string, int> commit_of_;  // token to its group
   std::string thread_, row_, column_;     // names of thread index and its coordinates
+  std::map<int, std::pair<std::string, std::string>> other_places_;  // the same, by columns of the grid
+  bool bases_in_front_ = true;  // addresses that no loop changes are computed in front of the body
   std::string held_row_, held_column_;
 };
 

@@ -40,12 +40,12 @@ Element KernelEmitter::open_element(const Mem& shape, const ThreadGrid& grid, bo
   int depth = 1;
   out_.open_unrolled(held_row_, fragment.rows.count());
   at.held_row = held_row_;
-  at.row = fragment.rows.offset(held_row_, row_);
+  at.row = fragment.rows.offset(held_row_, row_in(grid));
   if (in_row) in_row(at);
   std::string condition;
   if (shape.dims.size() == 2) {
     at.held_column = held_column_;
-    at.column = fragment.columns.offset(held_column_, column_);
+    at.column = fragment.columns.offset(held_column_, column_in(grid));
     condition = open_columns(fragment.columns, at.column, columns);
     ++depth;
   }
@@ -57,6 +57,23 @@ Element KernelEmitter::open_element(const Mem& shape, const ThreadGrid& grid, bo
   }
   element_depth_.push_back(depth);
   return at;
+}
+
+const std::pair<std::string, std::string>& KernelEmitter::place_in(const ThreadGrid& grid) {
+  const auto [place, is_new] = other_places_.try_emplace(grid.columns);
+  if (is_new) {
+    place->second.first = claim(fmt::format("thread_row_of_{}", grid.columns));
+    place->second.second = claim(fmt::format("thread_column_of_{}", grid.columns));
+  }
+  return place->second;
+}
+
+const std::string& KernelEmitter::row_in(const ThreadGrid& grid) {
+  return grid.columns == kernel_.thread_columns ? row_ : place_in(grid).first;
+}
+
+const std::string& KernelEmitter::column_in(const ThreadGrid& grid) {
+  return grid.columns == kernel_.thread_columns ? column_ : place_in(grid).second;
 }
 
 void KernelEmitter::close_element() {

@@ -63,7 +63,7 @@ std::string KernelEmitter::address_from_base(const tile::View& view, const std::
   for (std::size_t n = 0; n < view.indices.size(); ++n) {
     if (without.contains(n)) continue;
     const std::set<std::string> names = free_variables(view.indices[n]);
-    const bool is_fixed = tensors_read(view.indices[n]).empty() && !kernel_.persistent &&
+    const bool is_fixed = bases_in_front_ && tensors_read(view.indices[n]).empty() && !kernel_.persistent &&
                           std::all_of(names.begin(), names.end(), [&](const std::string& name) {
                             return contains(program_.extents, name) ||
                                    std::any_of(kernel_.tiles.begin(), kernel_.tiles.end(),

@@ -39,7 +39,7 @@ class Groups {
 
 class Layouts {
  public:
-  explicit Layouts(Kernel& kernel) : kernel_(kernel) {}
+  Layouts(const tile::Program& program, Kernel& kernel) : program_(program), kernel_(kernel) {}
 
   void run() {
     kernel_.body = tile::transform_blocks(kernel_.body, [this](tile::Block block) {
@@ -49,10 +49,39 @@ class Layouts {
     });
     if (kernel_.threads() <= 0) return;
     tile::walk(kernel_.body, [this](const Stmt& stmt) { collect(stmt); });
+    find_apart();
     for (Mem& mem : kernel_.mems) mem.layout = mem.space == Space::shared ? shared_layout(mem) : register_layout(mem);
   }
 
  private:
+  /// Tiles of what one block of many does behind an arrival: nothing else reads them, so they need not lie as the
+  /// operands of products do.
+  void find_apart() {
+    std::set<std::string> flags;
+    tile::walk(kernel_.body, [&](const Stmt& stmt) {
+      if (const auto* arrive = std::get_if<tile::Arrive>(&stmt.node)) flags.insert(arrive->flag);
+    });
+    if (flags.empty()) return;
+    std::set<std::string> others;
+    find_apart(kernel_.body, flags, false, others);
+    for (const std::string& name : others) apart_.erase(name);
+  }
+  void find_apart(const tile::Block& block, const std::set<std::string>& flags, bool apart,
+                  std::set<std::string>& others) {
+    for (const Stmt& stmt : block) {
+      const auto* branch = std::get_if<tile::If>(&stmt.node);
+      const auto* tested = branch ? branch->condition.as<Variable>() : nullptr;
+      if (const tile::Block* body = tile::nested_block(stmt)) {
+        find_apart(*body, flags, apart || (tested && flags.contains(tested->name)), others);
+        continue;
+      }
+      const tile::Effects effects = tile::effects_of(stmt);
+      for (const auto* names : {&effects.reads, &effects.writes})
+        for (const std::string& name : *names)
+          if (kernel_.find(name)) (apart ? apart_ : others).insert(name);
+    }
+  }
+
   void choose_family(Mma& mma) {
     if (mma.by == tile::Family::unset) mma.by = tile::Family::fma;
     if (kernel_.threads() <= 0) return;
@@ -98,10 +127,15 @@ class Layouts {
       meet(map->dst);
       for (const std::string& name : free_variables(map->value)) meet(name);
     } else if (const auto* copy = std::get_if<tile::Copy>(&stmt.node)) {
+      const auto* view = std::get_if<tile::View>(&copy->src);
       const auto* to = std::get_if<tile::TileName>(&copy->dst);
       const auto* from = std::get_if<tile::TileName>(&copy->src);
+      // A state that is only moved and added.
+      if (view && to && tile::is_dense_in(program_, view->tensor, kVector) && !tile::has_products(kernel_.body))
+        in_vectors_.insert(*to);
       if (to && from && is_fragment(*to) && is_fragment(*from)) groups_.join(*to, *from);
       if (from && tile::view_stored_by_tma(stmt)) in_panels_.insert(*from);
+      if (to && view && copy->via == tile::Via::tma) in_panels_.insert(*to);
       if (from && copy->via == tile::Via::ldmatrix) {
         operands_.insert(*from);
         if (size_in_bytes(kernel_.find(*from)->type) == 4) single_columns_.insert(*to);
@@ -125,7 +159,19 @@ class Layouts {
     return false;
   }
 
+  /// Rows over as many threads each, which take neighbouring columns: what a row needs from memory lies side by side.
+  tile::Layout apart_layout(const Mem& mem) const {
+    const int rows = mem.dims[0].extent;
+    if (kernel_.threads() % rows != 0)
+      throw InternalError("infer_layouts: " + mem.name + " has rows for some of the threads only");
+    tile::ThreadGrid grid{rows, kernel_.threads() / rows, 1, 1};
+    if (mem.dims.size() == 1) return tile::RowsOf{grid};
+    if (mem.dims[1].extent % (kVector * grid.columns) == 0) grid.column_vector = kVector;
+    return grid;
+  }
+
   tile::Layout register_layout(const Mem& mem) {
+    if (apart_.contains(mem.name)) return apart_layout(mem);
     tile::ThreadGrid grid{kernel_.thread_rows, kernel_.thread_columns, 1, 1};
     if (tensor_cores_) grid.row_vector = grid.column_vector = 2, grid.row_unit = 8;
     if (mem.dims.size() == 1) return tile::RowsOf{grid};
@@ -157,12 +203,14 @@ class Layouts {
     return tile::Rows{pitch};
   }
 
+  const tile::Program& program_;
   Kernel& kernel_;
   Groups groups_;
   std::set<std::string> read_across_, one_by_one_, in_vectors_;
   bool tensor_cores_ = false;
   std::set<std::string> operands_;        // of tensor cores, in shared memory
   std::set<std::string> in_panels_;       // that wgmma reads, or TMA
+  std::set<std::string> apart_;           // in registers, behind arrivals only
   std::set<std::string> single_columns_;  // which ldmatrix deals out 4 bytes a thread
 };
 
@@ -170,7 +218,7 @@ class Layouts {
 
 tile::Program infer_layouts(const tile::Program& program, const Target&) {
   tile::Program out = program;
-  for (Kernel& kernel : out.kernels) Layouts(kernel).run();
+  for (Kernel& kernel : out.kernels) Layouts(program, kernel).run();
   return out;
 }
 

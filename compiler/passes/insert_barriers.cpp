@@ -61,7 +61,7 @@ class Barriers {
       } else if (std::get_if<tile::Role>(&stmt.node)) {
         throw InternalError("insert_barriers: roles need rings, not syncs");
       } else {
-        if (std::get_if<tile::Sync>(&stmt.node)) open.sync();
+        if (tile::is_meeting(stmt)) open.sync();
         if (const auto* acquired = std::get_if<tile::Acquire>(&stmt.node)) acquire(acquired->tile, open);
         if (const auto* await = std::get_if<tile::Await>(&stmt.node)) arrive(await->token, open);
         if (const auto* released = std::get_if<tile::Release>(&stmt.node)) release(released->tile, open);
@@ -116,7 +116,7 @@ class Barriers {
 
   static bool has_sync(const Block& block) {
     bool found = false;
-    tile::walk(block, [&](const Stmt& stmt) { found = found || std::get_if<tile::Sync>(&stmt.node); });
+    tile::walk(block, [&](const Stmt& stmt) { found = found || tile::is_meeting(stmt); });
     return found;
   }
 
@@ -125,7 +125,8 @@ class Barriers {
 
   Open accesses(const Stmt& stmt) const {
     Open out;
-    if (std::get_if<tile::Acquire>(&stmt.node) || std::get_if<tile::Release>(&stmt.node)) return out;
+    if (std::get_if<tile::Acquire>(&stmt.node) || std::get_if<tile::Release>(&stmt.node) || tile::is_meeting(stmt))
+      return out;
     const tile::Effects effects = tile::effects_of(stmt);
     for (const std::string& name : effects.reads)
       if (shared_.contains(name)) out.reads.insert(name);

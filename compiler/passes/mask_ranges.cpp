@@ -10,13 +10,20 @@ namespace {
 
 using tile::Bounds;
 
+/// Some of the rows of a tile: so many from the first on.
+struct Part {
+  Expr first;
+  int rows = 0;
+};
+
 class Analysis {
  public:
-  Analysis(const tile::Map& map, const tile::For& loop, const tile::Program& program, const tile::Kernel& kernel)
+  Analysis(const tile::Map& map, const tile::For& loop, const tile::Program& program, const tile::Kernel& kernel,
+           const std::optional<Part>& part)
       : map_(map), tile_(*kernel.find(map.dst)), loop_(loop), program_(program), kernel_(kernel) {
     // The blocks of a cluster run a loop equally often: its range is that of all their rows.
     std::map<std::string, Bounds> cluster;
-    if (kernel.cluster) cluster.emplace(kernel.cluster->var, tile::tiles_of(*kernel.cluster));
+    if (kernel.cluster && !part) cluster.emplace(kernel.cluster->var, tile::tiles_of(*kernel.cluster));
     ranges_ = cluster;
     for (const tile::Coordinate& coordinate : map.at) {
       const auto origin = tile::linear_in(coordinate.origin, loop.var);
@@ -27,8 +34,11 @@ class Analysis {
       } else {
         const auto origins = tile::bounds_of(coordinate.origin, cluster);
         if (!origins) throw InternalError("the tiles of a cluster have no order along " + coordinate.axis);
-        ranges_[coordinate.axis] = {origins->low,
-                                    tile::collect_terms(origins->high + Expr(tile_.extent_of(coordinate.axis) - 1))};
+        const bool in_part = part && coordinate.axis == tile_.dims.front().axis;
+        const Expr first = in_part ? part->first : Expr(0);
+        const int rows = in_part ? part->rows : tile_.extent_of(coordinate.axis);
+        ranges_[coordinate.axis] = {tile::collect_terms(origins->low + first),
+                                    tile::collect_terms(origins->high + first + Expr(rows - 1))};
       }
     }
   }
@@ -130,7 +140,13 @@ class Analysis {
 
 MaskRange mask_range(const tile::Map& map, const tile::For& loop, const tile::Program& program,
                      const tile::Kernel& kernel) {
-  return Analysis(map, loop, program, kernel).run();
+  return Analysis(map, loop, program, kernel, std::nullopt).run();
+}
+
+MaskRange mask_range_of_warpgroup(const tile::Map& map, const tile::For& loop, const tile::Program& program,
+                                  const tile::Kernel& kernel, const Expr& warpgroup, int warpgroups) {
+  const int rows = kernel.find(map.dst)->dims.front().extent / warpgroups;
+  return Analysis(map, loop, program, kernel, Part{warpgroup * Expr(rows), rows}).run();
 }
 
 }  // namespace astatide

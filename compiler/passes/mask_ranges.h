@@ -23,5 +23,9 @@ struct MaskRange {
 /// The range of a masked map inside `loop`, of all blocks of a cluster together.
 MaskRange mask_range(const tile::Map& map, const tile::For& loop, const tile::Program& program,
                      const tile::Kernel& kernel);
+/// The same for the rows of one of `warpgroups` that share out the rows of the map's tile evenly, the first to the
+/// first: that of number `warpgroup`.
+MaskRange mask_range_of_warpgroup(const tile::Map& map, const tile::For& loop, const tile::Program& program,
+                                  const tile::Kernel& kernel, const Expr& warpgroup, int warpgroups);
 
 }  // namespace astatide

@@ -14,7 +14,7 @@ FreshNames names_in_kernel(const tile::Program& program, const tile::Kernel& ker
   tile::walk(kernel.body, [&](const tile::Stmt& stmt) {
     if (const auto* loop = std::get_if<tile::For>(&stmt.node)) names.insert(loop->var);
     if (const auto* let = std::get_if<tile::Let>(&stmt.node)) names.insert(let->name);
-    if (const auto* vote = std::get_if<tile::Vote>(&stmt.node)) names.insert(vote->flag);
+    if (const std::string* flag = tile::flag_of(stmt)) names.insert(*flag);
   });
   return FreshNames(std::move(names));
 }

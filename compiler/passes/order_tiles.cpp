@@ -46,10 +46,11 @@ Trend trend_of(const Expr& e, const std::string& name) {
       return together(first, reversed(second));
     case Op::mul:
     case Op::floor_div: {
-      // By a constant that is not negative.
-      const bool swapped = c->op == Op::mul && c->args[0].as<Integer>();
-      const auto* number = c->args[swapped ? 0 : 1].as<Integer>();
-      return number && number->value >= 0 ? (swapped ? second : first) : Trend::unknown;
+      // By what does not change and is not negative.
+      const bool swapped = c->op == Op::mul && first == Trend::none;
+      if ((swapped ? first : second) != Trend::none || !tile::is_never_negative(c->args[swapped ? 0 : 1]))
+        return Trend::unknown;
+      return swapped ? second : first;
     }
     default:
       return Trend::unknown;
@@ -141,8 +142,11 @@ void walk_downwards(Kernel& kernel) {
   const std::vector<Expr> lengths = lengths_of(kernel.body);
   for (tile::TileAxis& axis : kernel.tiles) {
     Trend all = Trend::none;
-    // As long as extents let them be: which items are short no expression says.
-    for (const Expr& length : lengths) all = together(all, trend_of(tile::without_data(length), axis.var));
+    for (const Expr& length : lengths) {
+      const Trend trend = trend_of(length, axis.var);
+      // As long as extents let it be: which items are short no expression says.
+      all = together(all, trend == Trend::unknown ? trend_of(tile::without_data(length), axis.var) : trend);
+    }
     axis.descending = all == Trend::up;
   }
 }

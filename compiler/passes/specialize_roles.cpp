@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "compiler/support/diagnostic.h"
+#include "compiler/passes/own_loops.h"
 #include "compiler/tile/parameters.h"
 
 namespace astatide {
@@ -98,19 +98,19 @@ tile::Program specialize_roles(const tile::Program& program, const Target&) {
   tile::Program out = program;
   for (Kernel& kernel : out.kernels) {
     if (kernel.producers == 0) continue;
-    const int consumers = kernel.threads() / 128;
+    const int consumers = kernel.warpgroups();
     const Registers registers = registers_of(consumers);
     // What both evaluate stands in front of both.
-    Block lets;
+    Block body;
+    OwnLoops own(program, kernel);
     for (const Stmt& stmt : kernel.body)
-      if (std::holds_alternative<tile::Let>(stmt.node)) lets.push_back(stmt);
-    Block body = lets;
+      if (const auto* let = std::get_if<tile::Let>(&stmt.node); let && !own.takes(*let)) body.push_back(stmt);
     std::erase_if(kernel.body, [](const Stmt& stmt) { return std::holds_alternative<tile::Let>(stmt.node); });
     const Roles roles(kernel.body);
     Block copies = roles.part_of(kernel.body, true);
     if (kernel.persistent) wait_for_single_slots(kernel, copies);
     body.push_back({tile::Role{"producer", kernel.producers, registers.producer, std::move(copies)}});
-    body.push_back({tile::Role{"consumer", consumers, registers.consumer, roles.part_of(kernel.body, false)}});
+    body.push_back({tile::Role{"consumer", consumers, registers.consumer, own.run(roles.part_of(kernel.body, false))}});
     kernel.body = std::move(body);
   }
   return out;

@@ -25,6 +25,8 @@ struct LoopRange {
   std::optional<Expr> any_begin, any_end;    // of the iterations that some map sees an element in
   std::optional<Expr> full_begin, full_end;  // of those in which every map sees all
   bool masked = false;
+
+  friend bool operator==(const LoopRange&, const LoopRange&) = default;
 };
 
 class Splitter {
@@ -57,14 +59,17 @@ class Splitter {
     return !nested;
   }
 
-  LoopRange range_of(const For& loop) const {
+  /// With `warpgroup` that of its rows.
+  LoopRange range_of(const For& loop, const std::optional<Expr>& warpgroup = {}) const {
     LoopRange out;
     std::vector<Expr> full_begins, full_ends, any_begins, any_ends;
     bool begins_everywhere = false, ends_everywhere = false;
     tile::walk(loop.body, [&](const Stmt& stmt) {
       const auto* map = std::get_if<Map>(&stmt.node);
       if (!map || !map->absent) return;
-      const MaskRange range = mask_range(*map, loop, program_, kernel_);
+      const MaskRange range =
+          warpgroup ? mask_range_of_warpgroup(*map, loop, program_, kernel_, *warpgroup, kernel_.warpgroups())
+                    : mask_range(*map, loop, program_, kernel_);
       out.masked = true;
       full_begins.insert(full_begins.end(), range.full_begin.begin(), range.full_begin.end());
       full_ends.insert(full_ends.end(), range.full_end.begin(), range.full_end.end());
@@ -117,6 +122,48 @@ class Splitter {
     return variable(name);
   }
 
+  /// Whether warpgroups that compute the tile together see ranges that differ by an iteration or more.
+  bool differ_between_warpgroups(const For& loop) const {
+    if (kernel_.producers == 0 || kernel_.alternate || !tile::on_tensor_cores(loop.body)) return false;
+    bool differ = false;
+    tile::walk(loop.body, [&](const Stmt& stmt) {
+      const auto* map = std::get_if<Map>(&stmt.node);
+      if (!map || !map->absent) return;
+      const int rows = kernel_.find(map->dst)->dims.front().extent / kernel_.warpgroups();
+      for (const tile::Coordinate& coordinate : map->at)
+        if (const auto origin = tile::linear_in(coordinate.origin, loop.var); origin && origin->factor > 0)
+          differ = differ || rows * (kernel_.warpgroups() - 1) >= origin->factor;
+    });
+    return differ;
+  }
+
+  /// Of the parts of a loop's range, the end of each.
+  struct Parts {
+    Expr begin, end, full_begin, full_end;
+  };
+
+  /// The same for the rows of a warpgroup alone, inside the range of all. While there is any iteration it has one,
+  /// which the first one that is peeled may be.
+  void add_own_parts(const For& loop, const LoopRange& range_of_all, const Parts& all, Block& out) {
+    const std::string warpgroup = kernel_.warpgroup.empty() ? names_.fresh("warpgroup") : kernel_.warpgroup;
+    const LoopRange range = range_of(loop, variable(warpgroup));
+    if (range == range_of_all) return;
+    const auto own = [&](const Expr& of_all, const Expr& value) {
+      const auto* name = of_all.as<Variable>();
+      if (!name || value == of_all) return of_all;
+      const std::string fresh = names_.fresh(name->name + "_own");
+      out.push_back({tile::Let{fresh, of_all, value}});
+      return variable(fresh);
+    };
+    kernel_.warpgroup = warpgroup;
+    Expr end = all.end, begin = all.begin;
+    if (range.any_end) end = own(all.end, max(all.begin, min(all.end, *range.any_end)));
+    if (range.any_begin) begin = own(all.begin, min(max(all.begin, *range.any_begin), max(all.begin, end - 1)));
+    Expr full_begin = begin;
+    if (range.full_begin) full_begin = own(all.full_begin, min(max(begin, *range.full_begin), end));
+    if (range.full_end) own(all.full_end, max(full_begin, min(end, *range.full_end)));
+  }
+
   void split(const For& loop, Block& out) {
     LoopRange range = range_of(loop);
     const std::set<std::string> written = strips(loop, true);
@@ -135,6 +182,8 @@ class Splitter {
     Expr full_begin = begin, full_end = end;
     if (range.full_begin) full_begin = let(out, loop.var + "_full", min(max(begin, *range.full_begin), end));
     if (range.full_end) full_end = let(out, loop.var + "_full_end", max(full_begin, min(end, *range.full_end)));
+    if (range.masked && skip && differ_between_warpgroups(loop))
+      add_own_parts(loop, range, {begin, end, full_begin, full_end}, out);
     Block parts;
     if (range.full_begin) add_part(parts, loop, begin, full_begin, loop.body, "partial");
     add_part(parts, loop, full_begin, full_end, full_body(loop), "full");

@@ -15,26 +15,30 @@ using tile::Stmt;
 using tile::View;
 
 /// TMA leaves out what lies beyond the tensor: limits have to be its ends.
-void check_limits(const tile::Tensor& tensor, const View& view) {
-  for (const tile::Coordinate& coordinate : view.at)
-    for (std::size_t dim = 0; dim < view.indices.size(); ++dim) {
-      if (!coordinate.limit || !(view.indices[dim] == variable(coordinate.axis)) ||
-          *coordinate.limit == tensor.dims[dim])
-        continue;
-      throw UserError(
-          fmt::format("copy of {}: tma stores up to the end of {}, {} = {}, and its tiles end at {}", tensor.name,
-                      tensor.name, coordinate.axis, to_string(tensor.dims[dim]), to_string(*coordinate.limit)),
-          {"leave it out"});
-    }
+void check_limits(const tile::Tensor& tensor, const View& view, const tile::TiledView& form, const Mem& tile) {
+  for (const tile::Coordinate& coordinate : view.at) {
+    const Expr end = coordinate.axis == tile.dims[0].axis ? form.end_of_rows(tensor)
+                                                          : tensor.dims[static_cast<std::size_t>(form.column_dim)];
+    if (!coordinate.limit || *coordinate.limit == end) continue;
+    throw UserError(
+        fmt::format("copy of {}: tma stores up to the end of {}, {} = {}, and its tiles end at {}", tensor.name,
+                    tensor.name, coordinate.axis, to_string(end), to_string(*coordinate.limit)),
+        {"leave it out"});
+  }
 }
 
 /// The tile in shared memory between a tile in registers and the tensor that it is stored to.
 std::string declare(const tile::Program& program, Kernel& kernel, const Mem& from, const View& to) {
   const tile::Tensor& tensor = *program.find_tensor(to.tensor);
   const auto form = tile::tiled_view(to, from);
-  if (!form || !form->first_row.is_constant(0) || size_in_bytes(tensor.type) != 2)
-    throw InternalError("stage_outputs: a tile of " + tensor.name + " has no form that TMA copies");
-  check_limits(tensor, to);
+  if (!form)
+    throw UserError(fmt::format("copy of {0}: tma stores tiles whose rows are elements of {0} one after the other, or "
+                                "in runs of one length, and its indices are {1}",
+                                tensor.name, to_string(read(to.tensor, to.indices))),
+                    {"leave it out"});
+  if (!form->first_row.is_constant(0) || size_in_bytes(tensor.type) != 2)
+    throw InternalError("stage_outputs: a tile of " + tensor.name + " has no form that TMA stores");
+  check_limits(tensor, to, *form, from);
   Mem mem;
   mem.name = names_in_kernel(program, kernel).fresh(tensor.name + "_s");
   mem.type = tensor.type;

@@ -259,8 +259,7 @@ class Stager {
     if (!form) throw_untiled(staged);
     tile::Acquire acquire{staged.tile};
     tile::Coordinate& rows = staged.view.at.front();
-    const Expr end =
-        program_.find_tensor(staged.view.tensor)->dims[static_cast<std::size_t>(form->row_dim)] - form->first_row;
+    const Expr end = form->end_of_rows(*program_.find_tensor(staged.view.tensor));
     if (rows.limit && !(*rows.limit == end)) {
       if (staged.summed) acquire.at.push_back(rows);
       rows.limit = end;

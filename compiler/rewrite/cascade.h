@@ -55,8 +55,8 @@ struct RowValue {
   std::vector<Expr> where_predicates;
   bool output = false;
   Location where;
-  /// Where an output lies in its tensor, one expression a dimension; empty: at its indices.
-  std::vector<Expr> stored{};
+  /// Of an output: the indices of its elements in the tensor, over its own; empty where they are those.
+  std::vector<Expr> stored_at{};
 };
 
 /// All reductions of an algorithm over one axis, in dependency order, as they are written: nothing is derived yet. With
@@ -73,6 +73,7 @@ struct Cascade {
   /// Extents, and scalars whose default is positive whatever the extents are. An argument that breaks the promise
   /// changes no result but may let an exponential overflow.
   std::set<std::string> positive;
+  std::vector<Multiple> multiples;  // that the rows rely on
 };
 
 /// Finds the cascade that the outputs need. Nothing is recognised by name: abbreviations are expanded first. Throws

@@ -426,7 +426,7 @@ class CascadeFinder {
     value.where_predicates = resolved.predicates;
     value.output = output;
     value.where = func.where;
-    value.stored = func.stored;
+    value.stored_at = func.stored;
     cascade_.values.push_back(std::move(value));
   }
 

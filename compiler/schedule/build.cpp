@@ -7,6 +7,8 @@ PlacementBuilder& PlacementBuilder::set(DirectiveKind kind, DirectiveValue value
   return *this;
 }
 
+PlacementBuilder& PlacementBuilder::split(AxisLists axes) { return set(DirectiveKind::split, std::move(axes)); }
+PlacementBuilder& PlacementBuilder::fuse(AxisLists axes) { return set(DirectiveKind::fuse, std::move(axes)); }
 PlacementBuilder& PlacementBuilder::tile(AxisNumbers sizes) { return set(DirectiveKind::tile, std::move(sizes)); }
 PlacementBuilder& PlacementBuilder::reorder(std::vector<LoopName> loops) {
   return set(DirectiveKind::reorder, std::move(loops));
@@ -15,8 +17,10 @@ PlacementBuilder& PlacementBuilder::descending(std::vector<LoopName> loops) {
   return set(DirectiveKind::descending, std::move(loops));
 }
 PlacementBuilder& PlacementBuilder::rfactor(std::string axis, LoopName loop, std::int64_t parts) {
-  return set(DirectiveKind::rfactor, AxisParts{std::move(axis), std::move(loop), parts});
+  return rfactor(AxisParts{std::move(axis), std::move(loop), parts});
 }
+PlacementBuilder& PlacementBuilder::rfactor(AxisParts parts) { return set(DirectiveKind::rfactor, std::move(parts)); }
+PlacementBuilder& PlacementBuilder::merge(MergeBy by) { return set(DirectiveKind::merge, std::string(name_of(by))); }
 PlacementBuilder& PlacementBuilder::gpu_blocks(std::vector<LoopName> loops) {
   return set(DirectiveKind::gpu_blocks, std::move(loops));
 }
@@ -82,6 +86,11 @@ ScheduleBuilder& ScheduleBuilder::rescale(RescaleMode mode, std::optional<int> g
 
 ScheduleBuilder& ScheduleBuilder::bound(const std::string& extent, std::int64_t value) {
   schedule_.bound.emplace_back(extent, value);
+  return *this;
+}
+
+ScheduleBuilder& ScheduleBuilder::deterministic() {
+  schedule_.deterministic = true;
   return *this;
 }
 

@@ -221,7 +221,10 @@ void check_grid(LegalityCheck& check, const LoopNest& nest) {
   for (const LoopName& loop : nest.placement->blocks()) {
     std::int64_t steps = 0;
     if (parts && loop == parts->loop) {
-      steps = parts->parts;
+      if (parts->is_automatic()) return;  // as many as the machine holds
+      const auto extent = parts->size != 0 ? check.extent_of(nest.axis) : std::nullopt;
+      if (parts->size != 0 && !extent) return;
+      steps = parts->parts != 0 ? parts->parts : std::max<std::int64_t>(1, (*extent - 1) / parts->size + 1);
     } else {
       const std::string axis = axis_of_loop(loop);
       const auto extent = check.extent_of(axis);

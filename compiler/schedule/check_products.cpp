@@ -139,7 +139,7 @@ void check_stored(LegalityCheck& check, const Placement& placement, const Direct
   if (placement.copy() == CopyPath::cp_async)
     return error("cp_async copies to shared memory, and the tiles of " + placement.name + " go to global memory",
                  {"copy: tma, or leave it out"});
-  const std::vector<std::string>& indices = check.algorithm.find_func(placement.name)->indices;
+  const std::vector<std::string> indices = check.axes_of(placement.name);
   if (std::all_of(indices.begin(), indices.end(),
                   [&](const std::string& index) { return contains(check.cascade.rows, index); }))
     return error("it has one number a row, tma stores tiles of rows and columns", {"leave it out"});

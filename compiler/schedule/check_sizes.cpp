@@ -124,7 +124,7 @@ class BudgetFinder {
     BudgetBuffer buffer;
     buffer.name = nest_.root;
     buffer.type = type_of_input(check_, "");
-    add(std::move(buffer), nullptr, check_.algorithm.find_func(nest_.root)->indices);
+    add(std::move(buffer), nullptr, check_.axes_of(nest_.root));
   }
 
   /// The bound of the axis in whole tiles.
@@ -224,9 +224,27 @@ void check_within_bounds(LegalityCheck& check) {
   }
 }
 
+/// Lengths that a split relies on.
+void check_multiples(LegalityCheck& check) {
+  for (const Multiple& multiple : check.cascade.multiples) {
+    std::set<std::string> names = free_variables(multiple.value);
+    names.merge(free_variables(multiple.of));
+    if (std::any_of(names.begin(), names.end(), [&](const auto& name) { return !check.sizes.contains(name); }))
+      continue;
+    const std::int64_t value = evaluate_integer(multiple.value, check.sizes);
+    const std::int64_t of = evaluate_integer(multiple.of, check.sizes);
+    if (value == 0 || (of > 0 && value % of == 0)) continue;
+    check.errors.error(multiple.where,
+                       "split: " + to_string(multiple.value) + " is " + std::to_string(value) + ", which " +
+                           to_string(multiple.of) + " = " + std::to_string(of) + " does not divide",
+                       {"leave split out"});
+  }
+}
+
 }  // namespace
 
 void check_sizes(LegalityCheck& check) {
+  check_multiples(check);
   check_within_bounds(check);
   if (!check_whole_axes(check)) return;
   for (const LoopNest& nest : check.nests) {

@@ -120,6 +120,8 @@ bool form_matches(const DirectiveValue& value, ValueForm form) {
       return std::holds_alternative<AxisNumbers>(value);
     case ValueForm::axis_parts:
       return std::holds_alternative<AxisParts>(value);
+    case ValueForm::axis_lists:
+      return std::holds_alternative<AxisLists>(value);
     case ValueForm::part:
       return std::holds_alternative<Fraction>(value);
     default:
@@ -152,7 +154,28 @@ void check_axis_parts(const AxisParts& parts, const Subject& subject) {
   if (parts.loop != parts.axis + ".s")
     subject.error(quoted(parts.loop) + " is not the loop over the parts of " + quoted(parts.axis),
                   {"that is " + quoted(parts.axis) + ".s"});
-  subject.check_number(parts.parts, "the number of parts");
+  if (parts.size != 0) {
+    if (parts.size < 1 || parts.size > kMostPartSize)
+      subject.error("split_size is " + std::to_string(parts.size) + ", allowed are 1 to " +
+                    std::to_string(kMostPartSize));
+  } else if (parts.parts != 0) {
+    subject.check_number(parts.parts, "the number of parts");
+  }
+}
+
+void check_axis_lists(const AxisLists& lists, const Subject& subject) {
+  subject.check_count(lists.size());
+  std::vector<std::string> names;
+  for (const auto& [axis, axes] : lists) {
+    names.push_back(axis);
+    names.insert(names.end(), axes.begin(), axes.end());
+    const auto count = static_cast<std::int64_t>(axes.size());
+    if (count < subject.info.least || count > subject.info.most)
+      subject.error(quoted(axis) + " has " + std::to_string(count) + (count == 1 ? " entry" : " entries") +
+                    ", wanted is " + describe_value(subject.info));
+  }
+  if (names.size() > kMostNames) return subject.check_count(names.size());
+  subject.check_distinct(names, problem_with);
 }
 
 /// What of `rescale` can be judged without the algorithm.
@@ -223,6 +246,9 @@ void check_directive_value(const Directive& directive, const std::string& owner,
                       near.empty() ? std::vector<std::string>{} : std::vector{"did you mean " + near + "?"});
       break;
     }
+    case ValueForm::axis_lists:
+      check_axis_lists(std::get<AxisLists>(directive.value), subject);
+      break;
     case ValueForm::axis_parts:
       check_axis_parts(std::get<AxisParts>(directive.value), subject);
       break;

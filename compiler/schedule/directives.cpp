@@ -34,6 +34,14 @@ std::vector<DirectiveInfo> make_table() {
        "refused.",
        "bound: {Sk: 1024}", "S: f32[i 16, j Sk] in shared       # how much?",
        "S: f32[i 16, j 1024] in shared     # 65536 bytes"},
+      {"deterministic", std::nullopt, kTopLevel, Form::flag, 1, 1, false,
+       "A demand that is checked, and changes no kernel: what an output's row is reduced to, bit by bit, depends on "
+       "its "
+       "own elements, their number and the kernel, but neither on how many rows, heads or batches a launch has nor on "
+       "how many multiprocessors the machine has. What would break it is refused: parts whose number launches choose. "
+       "(Launches with the same arguments give the same bits with any schedule.)",
+       "deterministic: true", "O: {rfactor: {j: [j.s, auto]}}     # a row's sums in as many parts as suit the batch",
+       "error: rfactor of O: auto chooses the number of parts by the other rows of a launch"},
       {"warps", std::nullopt, kTopLevel, Form::role_numbers, 1, 4, false,
        "Warpgroups of four warps with one task each (sm_90a, mma: wgmma): one producer, whose first thread copies "
        "tiles into "
@@ -47,6 +55,38 @@ std::vector<DirectiveInfo> make_table() {
        "warps: {producer: 1, consumer: 2, alternate: true}", "for j.o: copy K_tile; sync; S = Q * K_tile; sync",
        "producer: for j.o: wait for a free slot of K_tile; copy K_tile\n"
        "consumer: for j.o: wait for a full slot of K_tile; take the turn; S = Q * K_tile; pass it; free the slot"},
+      {"split",
+       Kind::split,
+       kRootDefinition,
+       Form::axis_lists,
+       2,
+       2,
+       false,
+       "Makes two axes of one of the rows, the outer and the inner one: query heads h become heads of keys hk and "
+       "members g of a group, h = hk * G + g. The algorithm says how long a group is, by an index that divides the "
+       "axis: "
+       "h*Hkv/Hq, h/(Hq/Hkv) or h/4, of which hk is left. A launch whose lengths don't divide without a rest is "
+       "refused. It stands once and before fuse, and all definitions have the new axes.",
+       "O: {split: {h: [hk, g]}}",
+       "for h: for i: O[h, i] += P[h, i, j] * V[h*Hkv/Hq, j]",
+       "for hk: for g in 0 .. Hq/Hkv: for i: O[hk*(Hq/Hkv) + g, i] += P[hk, g, i, j] * V[hk, j]",
+       {"the outer axis and the inner one", "h: [hk, g]"}},
+      {"fuse",
+       Kind::fuse,
+       kRootDefinition,
+       Form::axis_lists,
+       2,
+       16,
+       false,
+       "Makes one axis of several of the rows, of which the first in the list varies fastest: r = i * G + g. Rows of "
+       "all heads of a group so share one tile, and one tile of K and V, where a head alone has too few to fill it, as "
+       "in decoding. The first is best the shortest: the places of a tile along the others are then neighbours, and a "
+       "mask leaves out as much as without fuse. Tensors stay as they are, each row has its own address. It stands "
+       "once, and all definitions have the new axis.",
+       "O: {fuse: {r: [g, i]}, tile: {r: 16, j: 64}, gpu_blocks: [r.o, hk, b]}",
+       "for g: for i.o: for j.o: S[16 rows of i] = Q[g, 16 rows of i] * K[j.o]",
+       "for r.o: for j.o: S[16 rows of r] = Q[r % G, r / G of 16 r] * K[j.o]",
+       {"axes, the one that varies fastest first", "r: [g, i]"}},
       {"tile", Kind::tile, kRootDefinition, Form::axis_numbers, 1, 1024, false,
        "Splits the loop over an axis into a loop over tiles, named i.o, and the tile. Axes not named are whole in the "
        "tile. "
@@ -69,11 +109,35 @@ std::vector<DirectiveInfo> make_table() {
        "Splits the axis that is reduced into so many parts of whole tiles, for outputs with too few tiles to fill a "
        "machine, as in decoding. The loop over the parts, j.s, is one of gpu_blocks or parallel. Each block carries "
        "the running state over the tiles of its part, as far as predicates leave some, and stores it in global memory, "
-       "in f32; a second kernel merges the states of a row, by rules that the algebra gives, and writes the outputs. "
-       "Parts without tiles are fine. Of rewrite: online; a state takes a slot of scratch for each part.",
+       "in f32; the states of a row are merged by rules that the algebra gives (merge says by whom), and the outputs "
+       "written. Parts without tiles are fine. A number: so many parts, of equally many tiles. {split_size: 1024}: "
+       "parts "
+       "of 1024 elements from the first on, however many that gives, so that what a row is summed to depends on "
+       "nothing "
+       "but its own elements and that number. auto: each launch chooses how many, from lengths and the machine, so "
+       "that "
+       "the blocks are as many as it holds at once: no length is compiled in, and bits may differ from batch to batch. "
+       "Of rewrite: online; a state takes a slot of scratch for each part.",
        "O: {rfactor: {j: [j.s, 16]}, gpu_blocks: [j.s, i.o, h, b]}", "blocks b, h, i.o: for j.o: step; write O",
        "blocks b, h, i.o, j.s: for j.o of part j.s: step; write state[j.s]\n"
        "blocks b, h, i: for j.s: merge state[j.s]; write O"},
+      {"merge",
+       Kind::merge,
+       kRootDefinition,
+       Form::word,
+       0,
+       0,
+       false,
+       "Beside rfactor: who merges the states of a row's parts. kernel (the default): a second kernel, behind the "
+       "first. "
+       "last_block: of the blocks that make them the one that ends last, as a counter in global memory tells, in the "
+       "same launch. Either way states are merged in the order of the parts, so bits do not depend on who is last.",
+       "O: {rfactor: {j: [j.s, 16]}, merge: last_block, gpu_blocks: [j.s, i.o, h, b]}",
+       "blocks b, h, i.o, j.s: for j.o of part j.s: step; write state[j.s]\n"
+       "blocks b, h, i: for j.s: merge state[j.s]; write O",
+       "blocks b, h, i.o, j.s:\n  for j.o of part j.s: step\n  write state[j.s]\n"
+       "  if 16 blocks have: for j.s: merge state[j.s]; write O",
+       {"kernel", "last_block"}},
       {"gpu_blocks", Kind::gpu_blocks, kRootDefinition, Form::loops, 0, 0, false,
        "The outermost loops, spread over the blocks of the grid; the first varies fastest from block to block.",
        "O: {gpu_blocks: [i.o, h, b]}", "for b: for h: for i.o: body",
@@ -322,7 +386,10 @@ std::string describe_form(ValueForm form) {
     case ValueForm::extent_numbers:
       return "a map of extents to integers, such as {Sk: 1024}";
     case ValueForm::axis_parts:
-      return "an axis with a loop and a number of parts, such as {j: [j.s, 16]}";
+      return "an axis with a loop and a number of parts, such as {j: [j.s, 16]}, or auto or {split_size: 1024} in "
+             "place of the number";
+    case ValueForm::axis_lists:
+      return "a map of axes to lists of axes, such as {r: [g, i]}";
     case ValueForm::part:
       return "a part, such as 1/2";
   }
@@ -332,6 +399,8 @@ std::string describe_form(ValueForm form) {
 std::string describe_value(const DirectiveInfo& info) {
   if (info.form == ValueForm::part)
     return "a part of the " + std::string(info.words[1]) + ", such as {" + std::string(info.words[0]) + ": 1/2}";
+  if (info.form == ValueForm::axis_lists)
+    return "a map of an axis to " + std::string(info.words[0]) + ", such as {" + std::string(info.words[1]) + "}";
   if (info.form != ValueForm::word) return describe_form(info.form);
   std::string out;
   for (std::size_t n = 0; n < info.words.size(); ++n) {

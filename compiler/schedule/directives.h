@@ -24,7 +24,8 @@ enum class ValueForm : std::uint8_t {
   rewrite,         // none, online or {online: {rescale: lazy, grow: 30}}
   extent_numbers,  // {Sk: 1024}
   role_numbers,    // {producer: 1, consumer: 2, alternate: true}
-  axis_parts,      // {j: [j.s, 16]}
+  axis_parts,      // {j: [j.s, 16]}, {j: [j.s, auto]} or {j: [j.s, {split_size: 1024}]}
+  axis_lists,      // {r: [g, i]}
   part,            // {cover: 1/2}: a part under a word of the directive's own
 };
 
@@ -48,7 +49,8 @@ struct DirectiveInfo {
   std::string_view doc;
   std::string_view example;        // YAML
   std::string_view before, after;  // what the example makes of a loop nest
-  /// Of ValueForm::word: those that may be written. Of ValueForm::part: the key, and what it is a part of.
+  /// Of ValueForm::word: those that may be written. Of ValueForm::part: the key, and what it is a part of. Of
+  /// ValueForm::axis_lists: what is in a list, and an entry for messages.
   std::vector<std::string_view> words = {};
 };
 
@@ -79,6 +81,9 @@ std::string schedule_json_schema();
 
 /// The range of grow and over of {online: {..}}: with weights up to 2^96 the sum of 2^31 of them is an f32.
 inline constexpr int kMostRescale = 96;
+
+/// The most elements of {j: [j.s, {split_size: ..}]}.
+inline constexpr std::int64_t kMostPartSize = std::int64_t{1} << 30;
 
 /// The axis of a loop: i of "i", "i.o", "i.i" and "i.s".
 std::string axis_of_loop(const LoopName& loop);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/schedule/scheduled_rows.h"
 #include "compiler/support/contains.h"
 
 namespace astatide {
@@ -83,12 +84,6 @@ void suggest(std::vector<std::string>& notes, const std::string& word, const std
   if (!near.empty()) notes.insert(notes.begin(), "did you mean " + near + "?");
 }
 
-std::string join(const std::vector<std::string>& words, const std::string& between) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : between) + word;
-  return out;
-}
-
 std::vector<LoopName> LoopNest::places() const {
   const std::size_t first = block_loops == 0 ? 0 : block_loops - 1;
   return {order.begin() + static_cast<std::ptrdiff_t>(std::min(first, order.size())), order.end()};
@@ -108,7 +103,7 @@ LegalityCheck::LegalityCheck(const Schedule& schedule, const Algorithm& algorith
       sizes(sizes),
       input_type(input_type),
       least(*find_target(schedule.target)),
-      cascade(find_cascade(algorithm)),
+      cascade(cascade_of(algorithm, schedule)),
       operands(find_operands(algorithm, cascade)) {}
 
 bool LegalityCheck::is_output(const std::string& name) const { return contains(algorithm.outputs, name); }
@@ -250,6 +245,12 @@ std::optional<std::int64_t> LegalityCheck::extent_of(const std::string& axis) co
   if (found == cascade.axis_extents.end() || !tensors_read(found->second).empty()) return std::nullopt;
   for (const std::string& extent : free_variables(found->second))
     if (sizes.count(extent) == 0) return std::nullopt;
+  // No elements in no groups: a group has no length.
+  for (const Multiple& multiple : cascade.multiples) {
+    const std::set<std::string> names = free_variables(multiple.of);
+    const bool known = std::all_of(names.begin(), names.end(), [&](const auto& name) { return sizes.contains(name); });
+    if (known && evaluate_integer(multiple.of, sizes) <= 0) return std::nullopt;
+  }
   return evaluate_integer(found->second, sizes);
 }
 

@@ -105,8 +105,6 @@ struct LegalityCheck {
 /// other.
 void suggest(std::vector<std::string>& notes, const std::string& word, const std::vector<std::string>& candidates);
 
-std::string join(const std::vector<std::string>& words, const std::string& between = ", ");
-
 void check_names_and_sites(LegalityCheck& check);
 void check_nests(LegalityCheck& check);
 void check_places(LegalityCheck& check);

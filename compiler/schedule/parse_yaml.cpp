@@ -11,16 +11,10 @@
 namespace astatide {
 namespace {
 
-std::string listed(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
-  return out;
-}
-
 std::vector<std::string> suggestion(const std::string& word, const std::vector<std::string>& candidates) {
   const std::string near = nearest_name(word, candidates);
   if (!near.empty()) return {"did you mean " + near + "?"};
-  return {"known are " + listed(candidates)};
+  return {"known are " + join(candidates)};
 }
 
 class Parser {
@@ -57,6 +51,7 @@ class Parser {
       if (info->form == ValueForm::extent_numbers) return parse_numbers(value, *info, schedule_.bound);
       if (info->form == ValueForm::role_numbers) return parse_warps(value, *info);
       schedule_.places[key] = value.where;
+      if (info->form == ValueForm::flag) return parse_deterministic(value, *info);
       return info->form == ValueForm::target ? parse_target(value) : parse_rewrite(value);
     }
     if (info != nullptr) {
@@ -98,6 +93,13 @@ class Parser {
         roles.items.push_back(item);
       });
     parse_numbers(roles, info, schedule_.warps);
+  }
+
+  void parse_deterministic(const YamlNode& value, const DirectiveInfo& info) {
+    const std::optional<bool> flag = boolean(value);
+    if (!flag) return wrong_type(value, std::string(info.key), describe_form(info.form));
+    if (!*flag) errors_.error(value.where, "deterministic: false would have no effect", {"leave the key out"});
+    schedule_.deterministic = *flag;
   }
 
   void parse_alternate(const YamlNode& value) {
@@ -162,7 +164,7 @@ class Parser {
 
   void parse_rescale(const YamlNode& word) {
     const std::vector<std::string> modes{"plain", "lazy", "optimistic"};
-    if (!word.is_scalar()) return wrong_type(word, "rescale", listed(modes));
+    if (!word.is_scalar()) return wrong_type(word, "rescale", join(modes));
     for (const RescaleMode mode : {RescaleMode::plain, RescaleMode::lazy, RescaleMode::optimistic}) {
       if (word.value != name_of(mode)) continue;
       schedule_.rescale.mode = mode;
@@ -224,6 +226,8 @@ class Parser {
         return std::nullopt;
       case ValueForm::axis_parts:
         return parse_axis_parts(value, info);
+      case ValueForm::axis_lists:
+        return parse_axis_lists(value, info);
       case ValueForm::part:
         return parse_part(value, info);
       default:
@@ -268,17 +272,41 @@ class Parser {
     }
     if (value.items.size() > 1) {
       errors_.error(value.keys[1].where, key + ": " + quoted(value.keys[1].value) + " is one entry too many",
-                    {"what there is: one axis, in a fixed number of parts, merged by a kernel of its own"});
+                    {"what there is: the one axis that is reduced, in parts"});
       return std::nullopt;
     }
-    const auto parts = integer(pair->items[1]);
-    if (!parts) {
-      errors_.error(pair->items[1].where, key + ": " + describe(pair->items[1]) + ", wanted is the number of parts",
-                    {"it is fixed when the kernel is compiled, " + std::to_string(info.least) + " to " +
-                     std::to_string(info.most)});
+    AxisParts parts{value.keys[0].value, pair->items[0].value};
+    const YamlNode& how = pair->items[1];
+    if (how.is_scalar() && how.value == "auto") return parts;
+    const YamlNode* size = how.kind == YamlNode::Kind::map && how.keys.size() == 1 ? &how.items[0] : nullptr;
+    const auto number = integer(size != nullptr ? *size : how);
+    // 0 stands for what is not written.
+    if (number && *number != 0 && size == nullptr) {
+      parts.parts = *number;
+    } else if (number && *number != 0 && how.keys[0].value == "split_size") {
+      parts.size = *number;
+    } else {
+      errors_.error(
+          how.where, key + ": " + describe(how) + ", wanted is the number of parts",
+          {std::to_string(info.least) + " to " + std::to_string(info.most) + ", fixed when the kernel is compiled",
+           "auto: as many as fill the machine, chosen by each launch",
+           "{split_size: 1024}: as many as there are 1024 elements"});
       return std::nullopt;
     }
-    return AxisParts{value.keys[0].value, pair->items[0].value, *parts};
+    return parts;
+  }
+
+  /// {r: [g, i]}
+  std::optional<DirectiveValue> parse_axis_lists(const YamlNode& value, const DirectiveInfo& info) {
+    AxisLists lists;
+    bool right = value.kind == YamlNode::Kind::map;
+    if (!right) wrong_type(value, std::string(info.key), describe_value(info));
+    for (std::size_t n = 0; right && n < value.items.size(); ++n) {
+      auto list = parse_list(value.items[n], info);
+      right = list.has_value();
+      if (right) lists.emplace_back(value.keys[n].value, std::get<std::vector<std::string>>(std::move(*list)));
+    }
+    return right ? std::optional<DirectiveValue>(std::move(lists)) : std::nullopt;
   }
 
   /// {cover: 1/2}

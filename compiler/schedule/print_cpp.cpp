@@ -33,6 +33,8 @@ std::string enumerator(const Directive& directive, const std::string& word) {
       return "CopyPath::" + word;
     case DirectiveKind::mma:
       return "Family::" + word;
+    case DirectiveKind::merge:
+      return "MergeBy::" + word;
     case DirectiveKind::persistent:
       return "TileOrder::" + word;
     case DirectiveKind::store_in:
@@ -58,8 +60,19 @@ std::string arguments(const Directive& directive) {
       },
       [](const AxisNumbers& numbers) { return braces(numbers); },
       [](const Fraction& part) { return std::to_string(part.part) + ", " + std::to_string(part.whole); },
+      [](const AxisLists& lists) {
+        std::string out;
+        for (const auto& [axis, names] : lists) {
+          std::string items;
+          for (const std::string& name : names) items += (items.empty() ? "" : ", ") + literal(name);
+          out += (out.empty() ? "{" : ", {") + literal(axis) + ", {" + items + "}}";
+        }
+        return "{" + out + "}";
+      },
       [](const AxisParts& parts) {
-        return literal(parts.axis) + ", " + literal(parts.loop) + ", " + std::to_string(parts.parts);
+        const std::string loop = literal(parts.axis) + ", " + literal(parts.loop) + ", ";
+        if (parts.parts != 0) return loop + std::to_string(parts.parts);
+        return "AxisParts{" + loop + "0, " + std::to_string(parts.size) + "}";
       });
 }
 
@@ -80,6 +93,7 @@ std::string print_schedule_as_cpp(const Schedule& schedule) {
   if (schedule.rescale != Rescale{}) call("rescale(" + arguments(schedule.rescale) + ")");
   for (const auto& [extent, value] : schedule.bound)
     call("bound(" + literal(extent) + ", " + std::to_string(value) + ")");
+  if (schedule.deterministic) call("deterministic()");
   if (!schedule.warps.empty())
     call("warps(" + std::to_string(schedule.warpgroups_of("producer")) + ", " +
          std::to_string(schedule.warpgroups_of("consumer")) + (schedule.alternate ? ", true)" : ")"));

@@ -23,6 +23,12 @@ std::string flow(const AxisNumbers& numbers) {
   return "{" + out + "}";
 }
 
+std::string flow(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + word(name);
+  return "[" + out + "]";
+}
+
 std::string flow(const Rescale& rescale) {
   std::string out = "{online: {rescale: " + std::string(name_of(rescale.mode));
   if (rescale.grow) out += ", grow: " + std::to_string(*rescale.grow);
@@ -34,11 +40,7 @@ std::string flow(const Directive& directive) {
   return match(
       directive.value, [](bool flag) { return std::string(flag ? "true" : "false"); },
       [](std::int64_t number) { return std::to_string(number); }, [](const std::string& text) { return word(text); },
-      [](const std::vector<std::string>& names) {
-        std::string out;
-        for (const std::string& name : names) out += (out.empty() ? "" : ", ") + word(name);
-        return "[" + out + "]";
-      },
+      [](const std::vector<std::string>& names) { return flow(names); },
       [](const std::vector<std::int64_t>& numbers) {
         std::string out;
         for (const std::int64_t number : numbers) out += (out.empty() ? "" : ", ") + std::to_string(number);
@@ -48,8 +50,16 @@ std::string flow(const Directive& directive) {
       [&](const Fraction& part) {
         return "{" + std::string(directive_info(directive.kind).words[0]) + ": " + to_string(part) + "}";
       },
+      [](const AxisLists& lists) {
+        std::string out;
+        for (const auto& [axis, names] : lists) out += (out.empty() ? "" : ", ") + word(axis) + ": " + flow(names);
+        return "{" + out + "}";
+      },
       [](const AxisParts& parts) {
-        return "{" + word(parts.axis) + ": [" + word(parts.loop) + ", " + std::to_string(parts.parts) + "]}";
+        const std::string how = parts.size != 0        ? "{split_size: " + std::to_string(parts.size) + "}"
+                                : parts.is_automatic() ? "auto"
+                                                       : std::to_string(parts.parts);
+        return "{" + word(parts.axis) + ": [" + word(parts.loop) + ", " + how + "]}";
       });
 }
 
@@ -64,6 +74,7 @@ std::string print_schedule(const Schedule& schedule) {
                                                     : "none") +
          "\n";
   if (!schedule.bound.empty()) out += "bound: " + flow(schedule.bound) + "\n";
+  if (schedule.deterministic) out += "deterministic: true\n";
   if (!schedule.warps.empty()) {
     std::string warps = flow(schedule.warps);
     if (schedule.alternate) warps.insert(warps.size() - 1, ", alternate: true");

@@ -12,7 +12,7 @@ namespace {
 std::string code_block(std::string_view text) { return "```\n" + std::string(text) + "\n```\n"; }
 
 std::string range_of(const DirectiveInfo& info) {
-  if (info.most <= info.least || info.form == ValueForm::part) return "";
+  if (info.most <= info.least || info.form == ValueForm::part || info.form == ValueForm::axis_lists) return "";
   std::string out = "; each number ";
   if (info.form == ValueForm::integer) out = "; ";
   out += std::to_string(info.least) + " to " + std::to_string(info.most);
@@ -132,15 +132,34 @@ JsonEntries value_schema(const DirectiveInfo& info) {
               {"propertyNames", reference_to("name")},
               {"additionalProperties", numbers_by_name(info)}};
     case ValueForm::axis_parts: {
+      const std::string size =
+          json_object({{"type", json_string("integer")}, {"minimum", "1"}, {"maximum", std::to_string(kMostPartSize)}});
+      const std::string sized = json_object({{"type", json_string("object")},
+                                             {"required", json_array({json_string("split_size")})},
+                                             {"additionalProperties", "false"},
+                                             {"properties", json_object({{"split_size", size}})}});
+      const std::string chosen = json_object({{"enum", json_array({json_string("auto")})}});
+      const std::string how = json_object({{"oneOf", json_array({numbers_by_name(info), chosen, sized})}});
       const std::string parts = json_object({{"type", json_string("array")},
                                              {"minItems", "2"},
                                              {"maxItems", "2"},
-                                             {"items", json_array({reference_to("loop"), numbers_by_name(info)})}});
+                                             {"items", json_array({reference_to("loop"), how})}});
       return {{"type", json_string("object")},
               {"minProperties", "1"},
               {"maxProperties", "1"},
               {"propertyNames", reference_to("name")},
               {"additionalProperties", parts}};
+    }
+    case ValueForm::axis_lists: {
+      const std::string axes = json_object({{"type", json_string("array")},
+                                            {"minItems", std::to_string(info.least)},
+                                            {"maxItems", std::to_string(info.most)},
+                                            {"uniqueItems", "true"},
+                                            {"items", reference_to("name")}});
+      return {{"type", json_string("object")},
+              {"minProperties", "1"},
+              {"propertyNames", reference_to("name")},
+              {"additionalProperties", axes}};
     }
     case ValueForm::role_numbers: {
       const std::string producer = json_object({{"enum", json_array({"1"})}});

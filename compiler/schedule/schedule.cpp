@@ -98,6 +98,16 @@ std::string_view name_of(TileOrder order) {
   throw InternalError("order of tiles without a name");
 }
 
+std::string_view name_of(MergeBy by) {
+  switch (by) {
+    case MergeBy::kernel:
+      return "kernel";
+    case MergeBy::last_block:
+      return "last_block";
+  }
+  throw InternalError("merge without a name");
+}
+
 std::string to_string(const Fraction& fraction) {
   return std::to_string(fraction.part) + "/" + std::to_string(fraction.whole);
 }
@@ -118,6 +128,16 @@ const Directive* Placement::find(DirectiveKind kind) const {
   const auto found =
       std::find_if(directives.begin(), directives.end(), [&](const Directive& d) { return d.kind == kind; });
   return found == directives.end() ? nullptr : &*found;
+}
+
+AxisLists Placement::split() const {
+  const auto* lists = value_of<AxisLists>(*this, DirectiveKind::split);
+  return lists == nullptr ? AxisLists{} : *lists;
+}
+
+AxisLists Placement::fuse() const {
+  const auto* lists = value_of<AxisLists>(*this, DirectiveKind::fuse);
+  return lists == nullptr ? AxisLists{} : *lists;
 }
 
 std::optional<std::int64_t> Placement::tile_of(const std::string& axis) const {
@@ -148,6 +168,10 @@ std::vector<LoopName> Placement::descending() const {
 std::optional<AxisParts> Placement::rfactor() const {
   const auto* parts = value_of<AxisParts>(*this, DirectiveKind::rfactor);
   return parts == nullptr ? std::nullopt : std::optional(*parts);
+}
+
+MergeBy Placement::merge() const {
+  return word_of(*this, DirectiveKind::merge, {MergeBy::last_block}).value_or(MergeBy::kernel);
 }
 
 std::vector<LoopName> Placement::blocks() const {
@@ -245,7 +269,7 @@ std::optional<std::pair<int, int>> Schedule::threads_of(const Placement& placeme
 
 bool equal(const Schedule& a, const Schedule& b) {
   return a.target == b.target && a.rewrite == b.rewrite && a.rescale == b.rescale && a.bound == b.bound &&
-         a.warps == b.warps && a.alternate == b.alternate &&
+         a.deterministic == b.deterministic && a.warps == b.warps && a.alternate == b.alternate &&
          std::equal(a.placements.begin(), a.placements.end(), b.placements.begin(), b.placements.end(),
                     same_directives);
 }

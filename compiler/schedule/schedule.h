@@ -32,6 +32,10 @@ std::string_view name_of(CopyPath path);
 enum class TileOrder : std::uint8_t { linear, longest_first };
 std::string_view name_of(TileOrder order);
 
+/// Who merges the states of parts: a kernel of its own, or of the blocks that make them the last one to end.
+enum class MergeBy : std::uint8_t { kernel, last_block };
+std::string_view name_of(MergeBy by);
+
 /// Loops are named after the axis: "i" is the axis itself (an untiled axis, or one grid step each), "i.o" the loop over
 /// its tiles, "i.s" the loop over its parts.
 using LoopName = std::string;
@@ -45,22 +49,31 @@ struct Fraction {
 };
 std::string to_string(const Fraction& fraction);
 
-/// A reduced axis in so many parts, which a loop runs over: {j: [j.s, 16]}, as written.
+/// A reduced axis in parts, which a loop runs over, as written: {j: [j.s, 16]}, so many; {j: [j.s, {split_size:
+/// 1024}]}, so many elements each; {j: [j.s, auto]}, as many as a launch finds to fill the machine.
 struct AxisParts {
   std::string axis;
   LoopName loop;
-  std::int64_t parts = 0;
+  std::int64_t parts = 0;  // 0: as many as follow
+  std::int64_t size = 0;   // 0: as it follows
+  bool is_automatic() const { return parts == 0 && size == 0; }
   friend bool operator==(const AxisParts&, const AxisParts&) = default;
 };
 
+/// {r: [g, i]}: an axis and those that it is made of, or becomes, in the order written.
+using AxisLists = std::vector<std::pair<std::string, std::vector<std::string>>>;
+
 using DirectiveValue = std::variant<bool, std::int64_t, std::string, std::vector<std::string>,
-                                    std::vector<std::int64_t>, AxisNumbers, Fraction, AxisParts>;
+                                    std::vector<std::int64_t>, AxisNumbers, Fraction, AxisParts, AxisLists>;
 
 enum class DirectiveKind : std::uint8_t {
+  split,          // of a root definition: an axis of the rows in two, {axis: [outer, inner]}
+  fuse,           // of a root definition: axes of the rows in one, {fused: [fastest, ..]}
   tile,           // of a root definition: {axis: size}; axes not named are whole
   reorder,        // of a root definition: its loops, outermost first
   descending,     // of a root definition: loops that run from the last tile to the first
   rfactor,        // of a root definition: the reduced axis in parts, each reduced by blocks of its own
+  merge,          // beside rfactor: who merges the states of the parts
   gpu_blocks,     // of a root definition: loops spread over the blocks of the grid, fastest first
   cluster,        // of a root definition: neighbouring blocks that share what they copy
   parallel,       // the same for the CPU: loops spread over cores
@@ -96,12 +109,15 @@ struct Placement {
   Location where;
 
   const Directive* find(DirectiveKind kind) const;
+  AxisLists split() const;
+  AxisLists fuse() const;
   std::optional<std::int64_t> tile_of(const std::string& axis) const;
   AxisNumbers tile() const;
   /// As written, or the loops of blocks(), slowest first, then the other tiled loops in the order of tile().
   std::vector<LoopName> reorder() const;
   std::vector<LoopName> descending() const;
   std::optional<AxisParts> rfactor() const;
+  MergeBy merge() const;  // default kernel
   /// gpu_blocks or parallel, whichever is written.
   std::vector<LoopName> blocks() const;
   int cluster() const;  // default 1
@@ -150,6 +166,8 @@ struct Schedule {
   Rescale rescale;  // of RewriteMode::online
   /// Largest run-time value of an extent, {Sk: 1024}: launches beyond it are refused.
   std::vector<std::pair<std::string, std::int64_t>> bound;
+  /// A demand: a row's bits depend on its own elements alone, not on how many other rows a launch has or where it runs.
+  bool deterministic = false;
   /// {producer: 1, consumer: 2}: a warpgroup that copies, and those that compute. Empty: all threads do both.
   AxisNumbers warps;
   /// Of warps: consumers take turns at the tensor cores.
@@ -188,10 +206,14 @@ void check_legal(const Schedule& schedule, const Algorithm& algorithm, const Tar
 class PlacementBuilder {
  public:
   explicit PlacementBuilder(std::string name) { placement_.name = std::move(name); }
+  PlacementBuilder& split(AxisLists axes);
+  PlacementBuilder& fuse(AxisLists axes);
   PlacementBuilder& tile(AxisNumbers sizes);
   PlacementBuilder& reorder(std::vector<LoopName> loops);
   PlacementBuilder& descending(std::vector<LoopName> loops);
   PlacementBuilder& rfactor(std::string axis, LoopName loop, std::int64_t parts);
+  PlacementBuilder& rfactor(AxisParts parts);
+  PlacementBuilder& merge(MergeBy by);
   PlacementBuilder& gpu_blocks(std::vector<LoopName> loops);
   PlacementBuilder& cluster(int blocks);
   PlacementBuilder& parallel(std::vector<LoopName> loops);
@@ -229,6 +251,7 @@ class ScheduleBuilder {
   ScheduleBuilder& rescale(RescaleMode mode, std::optional<int> grow = std::nullopt,
                            std::optional<int> over = std::nullopt);
   ScheduleBuilder& bound(const std::string& extent, std::int64_t value);
+  ScheduleBuilder& deterministic();
   ScheduleBuilder& warps(int producer, int consumer, bool alternate = false);
   ScheduleBuilder& place(const PlacementBuilder& placement);
   Schedule build() const { return schedule_; }

@@ -113,4 +113,10 @@ std::string nearest_name(std::string_view word, const std::vector<std::string>& 
   return best;
 }
 
+std::string join(const std::vector<std::string>& words, const std::string& between) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : between) + word;
+  return out;
+}
+
 }  // namespace astatide

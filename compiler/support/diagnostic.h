@@ -75,4 +75,7 @@ class Diagnostics {
 /// away).
 std::string nearest_name(std::string_view word, const std::vector<std::string>& candidates);
 
+/// The words of a list in a message.
+std::string join(const std::vector<std::string>& words, const std::string& between = ", ");
+
 }  // namespace astatide

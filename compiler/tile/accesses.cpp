@@ -46,7 +46,13 @@ class AccessCollector {
           write_operand(s.dst);
         },
         [](const Await&) {}, [&](const Advance& s) { visit(s); }, [](const Reserve&) {},
-        [&](const Acquire& s) { read(s.at); }, [](const Release&) {}, [](const Sync&) {}, [](const Turn&) {});
+        [&](const Acquire& s) { read(s.at); }, [](const Release&) {}, [](const Sync&) {}, [](const Turn&) {},
+        // What it does to memory orders blocks; among the threads of one it is a sync.
+        [&](const Arrive& s) {
+          read(s.of);
+          for (const Expr& index : s.indices) read(index);
+          write({s.flag});
+        });
   }
 
  private:
@@ -180,7 +186,7 @@ AccessTable::AccessTable(const Kernel& kernel) : kernel_(kernel) {
     }
     if (const auto* s = std::get_if<Acquire>(&stmt.node)) rings_.insert(s->tile);
     if (const auto* s = std::get_if<Release>(&stmt.node)) rings_.insert(s->tile);
-    if (const auto* s = std::get_if<Vote>(&stmt.node)) flags_.insert(s->flag);
+    if (const std::string* flag = flag_of(stmt)) flags_.insert(*flag);
   });
   for (const Mem& mem : kernel.mems) {
     std::vector<TileName>& others = overlapping_[mem.name];
@@ -254,7 +260,7 @@ std::string ThreadConflicts::conflict_before(const Stmt& stmt) const {
 }
 
 void ThreadConflicts::run(const Stmt& stmt) {
-  if (std::holds_alternative<Sync>(stmt.node)) {
+  if (is_meeting(stmt)) {
     read_.clear();
     whole_written_.clear();
     part_written_.clear();

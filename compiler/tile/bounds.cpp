@@ -101,6 +101,50 @@ std::optional<Bounds> bounds_of_read(const Read& read, const std::map<std::strin
   return Bounds{clamped_read(read, last->low, *tensor), clamped_read(read, last->high, *tensor)};
 }
 
+/// Names are lengths and places, which are not negative, nor is what is made of them without a difference.
+bool is_product_of_lengths(const Expr& e) {
+  if (e.as<Variable>()) return true;
+  if (const auto n = integer_of(e)) return *n >= 0;
+  const auto* c = e.as<Call>();
+  return c && (c->op == Op::mul || c->op == Op::floor_div || c->op == Op::min || c->op == Op::max) &&
+         std::all_of(c->args.begin(), c->args.end(), is_never_negative);
+}
+
+/// A divisor that does not vary. One that is 0 divides nothing that exists: bounds may say anything then, and must
+/// only be numbers.
+std::optional<Expr> positive_divisor(const Expr& e, const std::map<std::string, Bounds>& ranges) {
+  if (const auto n = integer_of(e)) return *n > 0 ? std::optional(e) : std::nullopt;
+  if (varies(e, ranges) || !is_never_negative(e)) return std::nullopt;
+  return max(e, Expr(1));
+}
+
+/// e / factor, where e is a product that holds it.
+std::optional<Expr> without_factor(const Expr& e, const Expr& factor) {
+  if (e == factor) return Expr(1);
+  if (!e.is_call(Op::mul)) return std::nullopt;
+  const Expr &a = e.as<Call>()->args[0], &b = e.as<Call>()->args[1];
+  if (const auto rest = without_factor(a, factor)) return *rest * b;
+  if (const auto rest = without_factor(b, factor)) return a * *rest;
+  return std::nullopt;
+}
+
+/// floor(e / divisor) for a divisor of at least 1; `checked` is that, or 1. (G*Sq - 1) / G is Sq - 1.
+Expr quotient(const Expr& e, const Expr& divisor, const Expr& checked) {
+  const Affine affine = affine_of(e);
+  Affine whole, rest;
+  for (const auto& [term, factor] : affine.terms) {
+    const auto other = without_factor(term, divisor);
+    if (other) whole.add(affine_of(*other), factor);
+    if (!other) rest.terms[term] = factor;
+  }
+  rest.constant = affine.constant;
+  // -1 / divisor is -1, 0 / divisor 0.
+  const bool exact = rest.terms.empty() && (rest.constant == 0 || rest.constant == -1);
+  if (!exact && whole.terms.empty() && whole.constant == 0) return floor_div(e, checked);
+  whole.add(exact ? rest : affine_of(floor_div(expression_of(rest), checked)), 1);
+  return expression_of(whole);
+}
+
 std::optional<Bounds> bounds_of_call(const Call& c, const std::map<std::string, Bounds>& ranges,
                                      const Program* program) {
   std::vector<Bounds> args;
@@ -115,15 +159,14 @@ std::optional<Bounds> bounds_of_call(const Call& c, const std::map<std::string, 
     case Op::max:
       return Bounds{max(args[0].low, args[1].low), max(args[0].high, args[1].high)};
     case Op::floor_div: {
-      const auto divisor = integer_of(c.args[1]);
-      // By a name that does not vary the quotient is monotone too, but only a positive constant is known to be one.
-      if (!divisor || *divisor <= 0) return std::nullopt;
-      return Bounds{floor_div(args[0].low, c.args[1]), floor_div(args[0].high, c.args[1])};
+      const auto divisor = positive_divisor(c.args[1], ranges);
+      if (!divisor) return std::nullopt;
+      return Bounds{quotient(args[0].low, c.args[1], *divisor), quotient(args[0].high, c.args[1], *divisor)};
     }
     case Op::mod: {
-      const auto divisor = integer_of(c.args[1]);
-      if (!divisor || *divisor <= 0) return std::nullopt;
-      return Bounds{Expr(0), Expr(*divisor - 1)};
+      const auto divisor = positive_divisor(c.args[1], ranges);
+      if (!divisor) return std::nullopt;
+      return Bounds{Expr(0), *divisor - 1};
     }
     default:
       return std::nullopt;
@@ -185,6 +228,25 @@ void split_conjunction(const Expr& e, std::vector<Expr>& out) {
     }
   }
   out.push_back(e);
+}
+
+/// The same where only axis / divisor is read: a place that leaves out a quotient leaves out all that have it.
+std::optional<Expr> end_along_quotient(const std::string& axis, const Expr& inequality,
+                                       const std::map<std::string, Bounds>& ranges) {
+  const std::string name = "quotient of " + axis;
+  std::optional<Expr> divisor;
+  bool one = true;
+  const Expr replaced = transform(inequality, [&](const Expr& e) {
+    if (!e.is_call(Op::floor_div) || !(e.as<Call>()->args[0] == variable(axis))) return e;
+    const Expr& own = e.as<Call>()->args[1];
+    one = one && (!divisor || *divisor == own);
+    divisor = own;
+    return variable(name);
+  });
+  if (!divisor || !one || free_variables(replaced).contains(axis) || !positive_divisor(*divisor, ranges))
+    return std::nullopt;
+  const auto end = linear_in(replaced, name) ? end_along(name, replaced, ranges) : std::nullopt;
+  return end ? std::optional(*end * *divisor) : std::nullopt;
 }
 
 }  // namespace
@@ -291,7 +353,8 @@ std::vector<Expr> as_inequalities(const Expr& predicate, const Program& program,
 std::optional<Expr> end_along(const std::string& axis, const Expr& inequality,
                               const std::map<std::string, Bounds>& ranges) {
   const auto form = linear_in(inequality, axis);
-  if (!form || form->factor <= 0) return std::nullopt;
+  if (!form) return end_along_quotient(axis, inequality, ranges);
+  if (form->factor <= 0) return std::nullopt;
   const auto rest = bounds_of(form->rest, ranges);
   if (!rest) return std::nullopt;
   const Expr last = form->factor == 1 ? -rest->low : floor_div(collect_terms(-rest->low), Expr(form->factor));
@@ -301,7 +364,7 @@ std::optional<Expr> end_along(const std::string& axis, const Expr& inequality,
 bool is_never_negative(const Expr& e) {
   const Affine affine = affine_of(e);
   return affine.constant >= 0 && std::all_of(affine.terms.begin(), affine.terms.end(), [](const auto& term) {
-           return term.first.template as<Variable>() && term.second > 0;
+           return term.second > 0 && is_product_of_lengths(term.first);
          });
 }
 

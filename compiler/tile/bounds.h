@@ -51,7 +51,7 @@ std::vector<Expr> as_inequalities(const Expr& predicate, const Program& program,
 std::optional<Expr> end_along(const std::string& axis, const Expr& inequality,
                               const std::map<std::string, Bounds>& ranges);
 
-/// A sum of names and numbers that are not negative: extents, loop variables.
+/// A sum of names and numbers that are not negative, extents and loop variables, of their products and quotients.
 bool is_never_negative(const Expr& e);
 
 /// The largest (op max) or smallest (min) of a list, or nothing.

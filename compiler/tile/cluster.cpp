@@ -20,7 +20,7 @@ AlikeInCluster::AlikeInCluster(const Kernel& kernel)
     if (const auto* let = std::get_if<Let>(&stmt.node); let && !holds(let->value)) differ_.insert(let->name);
     if (const auto* loop = std::get_if<For>(&stmt.node); loop && !(holds(loop->begin) && holds(loop->end)))
       differ_.insert(loop->var);
-    if (const auto* vote = std::get_if<Vote>(&stmt.node)) differ_.insert(vote->flag);
+    if (const std::string* flag = flag_of(stmt)) differ_.insert(*flag);
   });
 }
 

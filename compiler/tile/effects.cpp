@@ -27,6 +27,7 @@ class Collector {
         [&](const Role& s) { nested(s.body); },
         [&](const Let& s) {
           read(s.value);
+          if (s.own) read(*s.own);
           write(s.name);
         },
         [&](const Fill& s) { write(s.dst); },
@@ -68,7 +69,14 @@ class Collector {
           read_and_write(s.tile);
           read(s.at);
         },
-        [&](const Release& s) { read_and_write(s.tile); }, [](const Sync&) {}, [](const Turn&) {});
+        [&](const Release& s) { read_and_write(s.tile); }, [](const Sync&) {}, [](const Turn&) {},
+        [&](const Arrive& s) {
+          read(s.of);
+          for (const Expr& index : s.indices) read(index);
+          read_and_write(s.counters);
+          for (const std::string& tensor : s.stores) read_and_write(tensor);
+          write(s.flag);
+        });
   }
 
  private:
@@ -173,9 +181,7 @@ bool intersect(const std::vector<std::string>& a, const std::vector<std::string>
 
 bool holds_sync(const Stmt& stmt) {
   bool found = false;
-  walk({stmt}, [&](const Stmt& s) {
-    found = found || std::holds_alternative<Sync>(s.node) || std::holds_alternative<Turn>(s.node);
-  });
+  walk({stmt}, [&](const Stmt& s) { found = found || is_meeting(s) || std::holds_alternative<Turn>(s.node); });
   return found;
 }
 

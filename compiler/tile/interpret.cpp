@@ -28,7 +28,7 @@ DoubleTensor make_tensor(const Tensor& tensor, const std::map<std::string, std::
     if (out.shape.back() < 0 || __builtin_mul_overflow(count, out.shape.back(), &count) || count > kMaxElements)
       throw UserError(tensor.name + " is too large to interpret: " + print_shape(out.shape));
   }
-  out.values.assign(static_cast<std::size_t>(count), kNan);
+  out.values.assign(static_cast<std::size_t>(count), tensor.role == Tensor::Role::counters ? 0 : kNan);
   return out;
 }
 
@@ -53,6 +53,16 @@ std::map<std::string, DoubleTensor> make_tensors(const Program& program, const A
   return out;
 }
 
+/// The next launch finds them as this one did.
+void check_counters(const Program& program, const Kernel& kernel, const std::map<std::string, DoubleTensor>& tensors) {
+  for (const Tensor& tensor : program.tensors) {
+    if (tensor.role != Tensor::Role::counters) continue;
+    const std::vector<double>& values = tensors.at(tensor.name).values;
+    if (std::any_of(values.begin(), values.end(), [](double value) { return value != 0; }))
+      throw InternalError("kernel " + kernel.name + " has ended and left counters of " + tensor.name + " above 0");
+  }
+}
+
 std::map<std::string, DoubleTensor> run(const Program& program, const std::map<std::string, double>& scalars,
                                         const Arguments& arguments, const InterpretOptions& options) {
   std::map<std::string, std::int64_t> extents = arguments.extents;
@@ -62,13 +72,18 @@ std::map<std::string, DoubleTensor> run(const Program& program, const std::map<s
       throw UserError("the program is for " + name + " = " + std::to_string(value) + ", not " +
                       std::to_string(entry->second));
   }
+  if (program.parts && !extents.contains(program.parts->extent))
+    extents[program.parts->extent] = program.parts->choose(extents, options.resident_blocks);
   for (const std::string& name : program.extents)
     if (!extents.contains(name)) throw UserError("no value is given for extent " + name);
   for (const std::string& name : program.scalars)
     if (!scalars.contains(name)) throw UserError("no value is given for scalar " + name);
 
   std::map<std::string, DoubleTensor> tensors = make_tensors(program, arguments, extents, options);
-  for (const Kernel& kernel : program.kernels) Machine(program, kernel, extents, scalars, tensors, options).run();
+  for (const Kernel& kernel : program.kernels) {
+    Machine(program, kernel, extents, scalars, tensors, options).run();
+    check_counters(program, kernel, tensors);
+  }
 
   std::map<std::string, DoubleTensor> outputs;
   for (const Tensor& tensor : program.tensors)

@@ -12,6 +12,8 @@ struct InterpretOptions {
   /// Round what is stored in a tile or a tensor to its type. Off, every value is a double, so that programs before and
   /// after a pass can be compared closely.
   bool round_storage = false;
+  /// Blocks that the machine is to hold at once, by which a program chooses parts.
+  std::int64_t resident_blocks = 8;
 };
 
 /// Runs a program as it stands after any pass, in double precision, tile by tile: what the passes are checked against.

@@ -61,7 +61,7 @@ Machine::Machine(const Program& program, const Kernel& kernel, const std::map<st
   walk(kernel.body, [&](const Stmt& stmt) {
     if (const auto* loop = std::get_if<For>(&stmt.node)) add_slot(loop->var, kUnset);
     if (const auto* let = std::get_if<Let>(&stmt.node)) add_slot(let->name, kUnset);
-    if (const auto* vote = std::get_if<Vote>(&stmt.node)) add_slot(vote->flag, kUnset);
+    if (const std::string* flag = flag_of(stmt)) add_slot(*flag, kUnset);
     const auto uses_ring = [&](const TileName& name) { tiles_[tile_of(name)].explicit_ring = true; };
     if (const auto* s = std::get_if<Reserve>(&stmt.node)) {
       uses_ring(s->tile);
@@ -251,7 +251,29 @@ Action Machine::compile(const Stmt& stmt) {
           ++state.released;
         };
       },
-      [](const Sync&) -> Action { return [] {}; }, [](const Turn&) -> Action { return [] {}; });
+      [](const Sync&) -> Action { return [] {}; }, [](const Turn&) -> Action { return [] {}; },
+      [&](const Arrive& s) { return compile_arrive(s); });
+}
+
+Action Machine::compile_arrive(const Arrive& s) {
+  const std::size_t tensor = tensor_of(s.counters);
+  std::vector<Tape> indices;
+  for (const Expr& index : s.indices) indices.push_back(TapeCompiler(*this).compile(index));
+  if (indices.size() != tensors_[tensor].strides.size()) fail(s.counters + " has another number of dimensions");
+  return
+      [this, tensor, indices = std::move(indices), of = TapeCompiler(*this).compile(s.of), flag = *find_slot(s.flag)] {
+        const TensorState& counters = tensors_[tensor];
+        std::int64_t offset = 0;
+        for (std::size_t i = 0; i < indices.size(); ++i) {
+          const std::int64_t at = integer(indices[i]);
+          if (at < 0 || at >= counters.data->shape[i]) fail("an arrival outside of " + counters.tensor->name);
+          offset += at * counters.strides[i];
+        }
+        double& count = counters.data->values[static_cast<std::size_t>(offset)];
+        const bool last = ++count == static_cast<double>(integer(of));
+        if (last) count = 0;
+        slots_[flag] = last ? 1 : 0;
+      };
 }
 
 Action Machine::compile_acquire(const Acquire& s) {
@@ -304,7 +326,7 @@ void Machine::start_tile() {
   }
   walk(kernel_.body, [&](const Stmt& stmt) {
     if (const auto* let = std::get_if<Let>(&stmt.node)) slots_[slot_index_.at(let->name)] = kUnset;
-    if (const auto* vote = std::get_if<Vote>(&stmt.node)) slots_[slot_index_.at(vote->flag)] = kUnset;
+    if (const std::string* flag = flag_of(stmt)) slots_[slot_index_.at(*flag)] = kUnset;
   });
 }
 

@@ -164,6 +164,7 @@ class Machine {
   // interpret_copy.cpp
   Action compile_mma(const Mma& s);
   Action compile_copy(const Copy& s);
+  Action compile_arrive(const Arrive& s);
 
   Action compile_acquire(const Acquire& s);
   Action compile_for(const For& s);

@@ -135,7 +135,11 @@ std::vector<Expr> expressions_of(const Stmt& stmt) {
       [&](const For& s) {
         out = {s.begin, s.end};
       },
-      [&](const If& s) { out = {s.condition}; }, [](const Role&) {}, [&](const Let& s) { out = {s.value}; },
+      [&](const If& s) { out = {s.condition}; }, [](const Role&) {},
+      [&](const Let& s) {
+        out = {s.value};
+        if (s.own) out.push_back(*s.own);
+      },
       [](const Fill&) {},
       [&](const Map& s) {
         out = {s.value};
@@ -159,8 +163,34 @@ std::vector<Expr> expressions_of(const Stmt& stmt) {
       [&](const Reserve& s) {
         if (s.ahead) append(out, *s.ahead);
       },
-      [&](const Acquire& s) { append(out, s.at); }, [](const Release&) {}, [](const Sync&) {}, [](const Turn&) {});
+      [&](const Acquire& s) { append(out, s.at); }, [](const Release&) {}, [](const Sync&) {}, [](const Turn&) {},
+      [&](const Arrive& s) {
+        out = s.indices;
+        out.push_back(s.of);
+      });
   return out;
+}
+
+std::int64_t ChosenParts::choose(const std::map<std::string, std::int64_t>& extents, std::int64_t resident) const {
+  // Whole parts for all, in one wave: what a second wave computes at the end leaves most of a machine idle.
+  const std::int64_t each = std::max<std::int64_t>(1, evaluate_integer(blocks, extents));
+  return std::max<std::int64_t>(1, std::min(resident / each, evaluate_integer(most, extents)));
+}
+
+bool has_products(const Block& block) {
+  bool found = false;
+  walk(block, [&](const Stmt& stmt) { found = found || std::holds_alternative<Mma>(stmt.node); });
+  return found;
+}
+
+bool is_meeting(const Stmt& stmt) {
+  return std::holds_alternative<Sync>(stmt.node) || std::holds_alternative<Arrive>(stmt.node);
+}
+
+const std::string* flag_of(const Stmt& stmt) {
+  if (const auto* vote = std::get_if<Vote>(&stmt.node)) return &vote->flag;
+  if (const auto* arrive = std::get_if<Arrive>(&stmt.node)) return &arrive->flag;
+  return nullptr;
 }
 
 bool on_tensor_cores(const Mma& mma) { return mma.by == Family::mma_sync || mma.by == Family::wgmma; }

@@ -13,15 +13,16 @@
 #include "compiler/algorithm/expr.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/support/scalar_type.h"
+#include "compiler/tile/layout.h"
 
 // The tile program: kernels over tile axes, memory declarations, loops, and instructions on whole tiles. Blocks are
 // printed by indentation.
 //
 // clang-format off
 //   program  = "program" NAME fact* tensor* kernel+              in launch order; scratch tensors join them
-//   fact     = "extents" NAME,* | "known" (NAME "=" N),* | "bound" (NAME "<=" N),* | "scalars" NAME,*
-//   tensor   = ("input" | "output" | "scratch") NAME ":" TYPE "[" int,* "]" ["monotone"]
-//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int ["descending"]),* ")" ["groups" int] ["persistent" ORDER] ["cluster" VAR N] ["threads" N "x" N] ["producers" N] ["alternate"] ["lanes" N] ["shared" N] ["blocks" N] stage* [overlap] hold* mem* block
+//   fact     = "extents" NAME,* | "parts" NAME "for" int "blocks each, at most" int | "known" (NAME "=" N),* | "bound" (NAME "<=" N),* | "scalars" NAME,*
+//   tensor   = ("input" | "output" | "scratch" | "counters") NAME ":" TYPE "[" int,* "]" ["monotone"]
+//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int ["descending"]),* ")" ["groups" int] ["persistent" ORDER] ["cluster" VAR N] ["threads" N "x" N] ["producers" N] ["warpgroup" VAR] ["alternate"] ["lanes" N] ["shared" N] ["blocks" N] stage* [overlap] hold* mem* block
 //   stage    = "stage" TENSOR "at" VAR "in" SPACE ["ring" N] ["width" N] ["via" VIA] ["align" AXIS N] ["held"]   until stage_tiles
 //   overlap  = "overlap" T "cover" N "/" N                                                     until overlap
 //   hold     = "hold" T                                                                        from stage_tiles until hold_operands
@@ -29,10 +30,10 @@
 //              ["alias" NAME] ["align" AXIS N] ["offset" N]
 //   LAYOUT   = rows [pitch N] | panels | thread_grid<RxC, r x c [by N]> | rows of thread_grid<..>
 //   block    = stmt*
-//   stmt     = "for" VAR "in" int ".." int ["descending"] (serial | unrolled | once) block
+//   stmt     = "for" VAR "in" int ".." int ["descending"] (serial ["unroll" N] | unrolled | once) block
 //            | "if" int "uniform" (warp | block) ["cold"] block
 //            | "role" NAME "x" N ["registers" N] block
-//            | "let" VAR "=" int
+//            | "let" VAR "=" int ["own" int]
 //            | instr
 //   instr    = "fill" T "=" scalar
 //            | "map" T ["cols" a..b] "=" expr ["polynomial" N "/" N] ["where" expr and ..] ["absent" scalar] ["at" coord,*]
@@ -43,9 +44,10 @@
 //            | "copy" operand "<-" operand "via" (vector | cp_async | tma | ldmatrix | load | store) ["width" N] ["multicast"] ["->" TOKEN]
 //            | "await" TOKEN
 //            | "advance" (R "to" OP "(" R "," C ")"),+ [slack] "moving" (T "by" expr),*       only until relax_rescale
-//            | "reserve" T ["ahead" view] | "acquire" T ["at" coord,*] | "release" T             one slot of a ring
+//            | "reserve" T ["ahead" view] | "acquire" T ["at" coord,*] | "release" T ["unread"]   one slot of a ring
 //            | "sync"                                              all threads of the role
 //            | "turn" (take | pass)                                at the tensor cores, among the warpgroups of the role
+//            | "arrive" FLAG "= last of" int "at" TENSOR "[" int,* "]" "for" TENSOR,+     of blocks, with their stores
 //   slack    = "lazy" expr ">" N ["optimistic" T,+ "> 2^" N]
 //   operand  = T | view | strip
 //   view     = TENSOR "[" expr,* "]" ["at" coord,*] ["absent" scalar]     in an mma between parentheses
@@ -74,39 +76,6 @@ struct Dim {
   friend bool operator==(const Dim&, const Dim&) = default;
 };
 
-/// Row-major in memory, the last axis contiguous; `pitch` elements from row to row (0: dense).
-struct Rows {
-  int pitch = 0;
-  friend bool operator==(const Rows&, const Rows&) = default;
-};
-
-/// Panels of 128 bytes of columns, all rows of one before the next. Inside a panel's row a chunk of 16 bytes lies at
-/// its number xor the row's, modulo 8, so that a column of chunks of 8 rows lies in all banks: what TMA writes and
-/// wgmma reads as the 128-byte swizzle (PTX ISA, shared memory matrix layout).
-struct Panels {
-  friend bool operator==(const Panels&, const Panels&) = default;
-};
-
-/// A fragment in registers of rows x columns threads, dealt out in vectors: thread (y, x) holds the elements (r, c)
-/// with (r / row_vector) % rows == y and (c / column_vector) % columns == x. Which thread holds what is data; see
-/// cuda/fragment.h. With a row_unit above 1 the rows are dealt out in units of so many: thread y holds row y % row_unit
-/// of the units that y / row_unit holds. The accumulators of tensor cores (mma.m16n8k16, wgmma.m64nNk16) are units of 8
-/// rows in vectors of 2, over 4 columns of threads in vectors of 2.
-struct ThreadGrid {
-  int rows = 1, columns = 1;
-  int row_vector = 1, column_vector = 1;
-  int row_unit = 1;
-  friend bool operator==(const ThreadGrid&, const ThreadGrid&) = default;
-};
-
-/// One number for each row of a fragment, held by every thread that holds an element of that row.
-struct RowsOf {
-  ThreadGrid grid;
-  friend bool operator==(const RowsOf&, const RowsOf&) = default;
-};
-
-using Layout = std::variant<std::monostate, Rows, Panels, ThreadGrid, RowsOf>;  // monostate: not chosen yet
-
 /// A tile in shared memory or in registers.
 struct Mem {
   TileName name;
@@ -134,7 +103,8 @@ struct Mem {
 int panel_columns(const Mem& mem);
 
 struct Tensor {
-  enum class Role : std::uint8_t { input, output, scratch };
+  /// Counters are integers that are 0 when a kernel starts, and when it has ended; only arrivals touch them.
+  enum class Role : std::uint8_t { input, output, scratch, counters };
   std::string name;
   ScalarType type = ScalarType::f32;
   std::vector<Expr> dims;  // over extents, outermost first
@@ -204,6 +174,8 @@ struct For {
   bool descending = false;
   Block body;
   std::string note;  // "full", "partial": for people
+  /// Of a serial loop on GPUs: iterations whose loads are under way together. None reads what another writes to memory.
+  int unroll = 1;
 };
 
 struct If {
@@ -221,9 +193,12 @@ struct Role {
   Block body;
 };
 
+/// With `own` a warpgroup may take that instead, over its number (Kernel::warpgroup): the value is for all rows of a
+/// tile, this for those of the warpgroup.
 struct Let {
   std::string name;
   Expr value;
+  std::optional<Expr> own{};
 };
 
 /// NaN: anything, and nothing reads it; what a tile holds may stay.
@@ -333,6 +308,7 @@ struct Acquire {
 };
 struct Release {
   TileName tile;
+  bool unread = false;  // between acquire and release nothing has been read
 };
 struct Sync {};
 /// Turns go round among the warpgroups of a role: the first begins, and each waits in `take` until the one before it
@@ -342,9 +318,20 @@ struct Turn {
   Do what = Do::take;
 };
 
+/// A block arrives at an element of the counters, once; `of` blocks do. The flag is up in the one that comes last,
+/// which sees what any of them has stored to the tensors of `stores` in front of its arrival; it sets the element back
+/// to 0. All threads of a role come here, as to a sync.
+struct Arrive {
+  std::string flag;
+  Expr of;
+  std::string counters;
+  std::vector<Expr> indices;
+  std::vector<std::string> stores;
+};
+
 struct Stmt {
   std::variant<For, If, Role, Let, Fill, Map, RowReduce, AllReduce, Vote, Mma, Copy, Await, Advance, Reserve, Acquire,
-               Release, Sync, Turn>
+               Release, Sync, Turn, Arrive>
       node;
 };
 
@@ -395,6 +382,7 @@ struct Kernel {
   std::optional<Expr> tile_group;
   int thread_rows = 0, thread_columns = 0;  // that compute; 0: not given (CPU)
   int producers = 0;                        // warpgroups beside them that copy
+  std::string warpgroup;                    // in lets the number of one that computes; empty: no let speaks of it
   bool alternate = false;                   // a request to take turns at the tensor cores; consumed by take_turns
   int vector_lanes = 0;                     // CPU; 0: the host's width
   /// Blocks take one tile after the other, as a counter deals them out, instead of one each; order_tiles leaves linear.
@@ -413,6 +401,7 @@ struct Kernel {
   /// Those that compute, and all of a block.
   int threads() const { return thread_rows * thread_columns; }
   int block_threads() const { return threads() + 128 * producers; }
+  int warpgroups() const { return threads() / 128; }  // that compute
   int cluster_blocks() const { return cluster ? cluster->blocks : 1; }
   /// Tiles along an axis, or, along that of a cluster, clusters.
   Expr steps_along(const TileAxis& axis) const;
@@ -420,11 +409,23 @@ struct Kernel {
   Mem* find(const TileName& name);
 };
 
+/// An extent that each launch chooses: so many parts of a loop that `blocks` blocks of each are as many as the machine
+/// holds at once, at least 1 and at most `most`.
+struct ChosenParts {
+  std::string extent;
+  Expr blocks, most;  // over the extents that are given
+
+  /// `resident`: blocks of the kernel that the machine holds at once.
+  std::int64_t choose(const std::map<std::string, std::int64_t>& extents, std::int64_t resident) const;
+};
+
 struct Program {
   std::string name;
-  std::vector<std::string> extents;            // run-time extents, in the algorithm's order
+  std::vector<std::string> extents;            // run-time extents, in the algorithm's order, then those chosen
+  std::optional<ChosenParts> parts;            // of the first kernel
   std::map<std::string, std::int64_t> known;   // extents that are fixed at compile time (D, Dv)
   std::map<std::string, std::int64_t> bounds;  // largest run-time value that a launch may have
+  std::vector<Multiple> multiples;             // what its rows rely on
   std::vector<std::string> scalars;
   std::vector<Tensor> tensors;
   std::vector<Kernel> kernels;
@@ -459,6 +460,12 @@ std::size_t statement_count(const Program& program);
 /// Whether a product, or any in a block, is computed by tensor cores.
 bool on_tensor_cores(const Mma& mma);
 bool on_tensor_cores(const Block& block);
+/// Whether any product stands in a block.
+bool has_products(const Block& block);
+/// Whether all threads of a role meet at a statement.
+bool is_meeting(const Stmt& stmt);
+/// The flag that a statement raises or lowers: a vote of lanes, or an arrival of blocks; null for others.
+const std::string* flag_of(const Stmt& stmt);
 /// Whether warpgroups take turns in a block.
 bool has_turns(const Block& block);
 

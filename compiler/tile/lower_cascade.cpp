@@ -13,7 +13,7 @@ class CascadeLowering {
   CascadeLowering(const Algorithm& algorithm, const Cascade& cascade, const Schedule& schedule,
                   const LowerOptions& options)
       : cascade_(cascade),
-        lowering_(algorithm, schedule, options, cascade.axis, cascade.rows, cascade.axis_extents),
+        lowering_(algorithm, schedule, options, cascade.axis, cascade.rows, cascade.axis_extents, cascade.values),
         passes_(find_passes(cascade, schedule)) {}
 
   Program run() {
@@ -138,7 +138,8 @@ class CascadeLowering {
       std::vector<std::string> axes = cascade_.rows;
       axes.push_back(cascade_.axis);
       // An output holds 0 where it is absent, so only one without predicates can be read again.
-      const bool shared = output && output->indices == axes && output->where_predicates.empty() &&
+      const bool shared = output && output->indices == axes && output->stored_at.empty() &&
+                          output->where_predicates.empty() &&
                           lowering_.program.find_tensor(name)->type == ScalarType::f32;
       if (output) kernels_[k].output_along_axis = output;
       const std::string base = passes_.tile_name(name) + "_root";

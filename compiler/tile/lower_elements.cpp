@@ -4,8 +4,6 @@
 
 #include "compiler/support/contains.h"
 #include "compiler/support/diagnostic.h"
-#include "compiler/tile/bounds.h"
-#include "compiler/tile/cluster.h"
 
 namespace astatide::tile {
 namespace {
@@ -81,7 +79,16 @@ std::vector<Expr> predicates_of(const Expr& e, const std::vector<TiledElement>& 
 }
 
 KernelBuilder::KernelBuilder(Lowering& lowering_, const Placement& placement, std::string kernel_name)
-    : lowering(lowering_), names(lowering_.names), nest(make_nest(lowering_, placement, names)), placement_(placement) {
+    : KernelBuilder(lowering_, placement, std::move(kernel_name), lowering_.names) {}
+
+KernelBuilder::KernelBuilder(KernelBuilder& within, const Placement& placement)
+    : KernelBuilder(within.lowering, placement, within.kernel.name, within.names) {}
+
+KernelBuilder::KernelBuilder(Lowering& lowering_, const Placement& placement, std::string kernel_name, FreshNames taken)
+    : lowering(lowering_),
+      names(std::move(taken)),
+      nest(make_nest(lowering_, placement, names)),
+      placement_(placement) {
   family_ = family();
   tf32_ = tf32();
   kernel.name = std::move(kernel_name);
@@ -153,88 +160,6 @@ bool KernelBuilder::covers_exactly(const std::string& axis) const {
   return evaluate_integer(extent, lowering.program.known) == nest.columns;
 }
 
-Coordinate KernelBuilder::coordinate(const std::string& axis) {
-  const NestLoop* loop = nest.over(axis);
-  if (!loop) return {axis, Expr(0), std::nullopt};
-  Coordinate out{axis, variable(loop->var) * Expr(loop->step), lowering.end_of(axis)};
-  const std::optional<Expr> present = axis == nest.row ? loops_have_elements() : std::nullopt;
-  if (present) out.limit = astatide::select(*present, *out.limit, Expr(0));
-  // A loop over the reduced axis that runs once does so for no element, too.
-  const bool steps = loop->step == 1 && !present && !(loop->grid && lowering.is_ragged(axis));
-  if (axis == nest.column ? covers_exactly(axis) : steps) out.limit.reset();
-  return out;
-}
-
-/// Blocks are started for the longest of the items: whether loops over ragged axes other than those of tiles are at one
-/// of this item's elements. Nothing where there are no such loops.
-std::optional<Expr> KernelBuilder::loops_have_elements() const {
-  std::optional<Expr> out;
-  for (const NestLoop& loop : nest.loops) {
-    if (!loop.grid || !lowering.is_ragged(loop.axis) || loop.axis == nest.row || loop.axis == nest.column) continue;
-    const Expr inside = less(variable(loop.var), lowering.length_of(loop.axis));
-    out = out ? logical_and(*out, inside) : inside;
-  }
-  return out;
-}
-
-/// The same of the whole tile, for all blocks of a cluster together.
-std::optional<Expr> KernelBuilder::tile_has_elements() const {
-  std::optional<Expr> out = loops_have_elements();
-  const NestLoop* rows = nest.over(nest.row);
-  if (!rows || !rows->grid || !lowering.is_ragged(nest.row)) return out;
-  const Expr step =
-      kernel.cluster && kernel.cluster->var == rows->var ? tiles_of(*kernel.cluster).low : variable(rows->var);
-  const Expr inside = less(step * Expr(rows->step), lowering.length_of(nest.row));
-  return out ? logical_and(*out, inside) : inside;
-}
-
-std::vector<std::string> KernelBuilder::tile_axes(const std::vector<std::string>& axes) const {
-  std::vector<std::string> out{nest.row};
-  for (const std::string& axis : axes)
-    if (nest.is_tile_axis(axis) && axis != nest.row) out.push_back(axis);
-  return out;
-}
-
-View KernelBuilder::view(const Read& read, const std::vector<std::string>& axes) {
-  View out{read.tensor, read.indices, {}, 0};
-  for (const std::string& axis : axes) out.at.push_back(coordinate(axis));
-  return out;
-}
-
-View KernelBuilder::view(const std::string& tensor, const std::vector<std::string>& axes) {
-  Read read{tensor, {}};
-  for (const std::string& axis : axes) read.indices.push_back(variable(axis));
-  return view(read, tile_axes(axes));
-}
-
-View KernelBuilder::operand(const Expr& e, const std::string& rows, const std::string& other, const std::string& of,
-                            const Location& where) {
-  const auto* read = e.as<Read>();
-  if (!read)
-    throw UserError(where,
-                    of + ": contribution does not factor into tiles that can be copied: " + to_string(e) +
-                        " is no element of an input, so the product can't be one of tiles",
-                    {"give the input itself as the factor"});
-  Read placed = *read;
-  const std::string& foreign = rows == nest.row ? nest.column : nest.row;
-  for (Expr& index : placed.indices) {
-    if (!free_variables(index).contains(foreign)) continue;
-    if (foreign == nest.column || nest.rows != 1)
-      throw UserError(where,
-                      of + ": contribution does not factor into a (" + nest.row + "," + nest.column + ") and a (" +
-                          nest.column + "," + other + ") tile: " + to_string(e) + " varies with " + foreign,
-                      {"tile another axis of the rows"});
-    index = substitute(index, {{foreign, coordinate(foreign).origin}});
-  }
-  operands_.insert(read->tensor);
-  View out = view(placed, {rows, other});
-  // The contracted axis has a limit even where a tile covers it: it says how long the axis is.
-  for (Coordinate& coordinate : out.at)
-    if (!coordinate.limit && !nest.over(coordinate.axis) && coordinate.axis != nest.row)
-      coordinate.limit = lowering.end_of(coordinate.axis);
-  return out;
-}
-
 Map KernelBuilder::map(const TileName& dst, const Expr& value, const std::vector<Expr>& predicates, double absent,
                        bool bounded) {
   Map out{dst, std::nullopt, renamed(value), {}, std::nullopt, {}};
@@ -261,26 +186,34 @@ Map KernelBuilder::map(const TileName& dst, const Expr& value, const std::vector
   return out;
 }
 
-// What memory holds there is nobody's: padding of shorter items, slots of a page that no position has yet. Its indices
-// may lead nowhere, and a NaN in it would come through a product with weights of 0.
-View KernelBuilder::visible_operand(const Expr& e, const std::string& rows, const std::string& other,
-                                    const std::string& of, const Location& where, const std::vector<Expr>& predicates) {
-  View out = operand(e, rows, other, of, where);
-  const auto along =
-      std::find_if(out.at.begin(), out.at.end(), [&](const Coordinate& coordinate) { return coordinate.axis == rows; });
-  const std::string& across = rows == nest.row ? nest.column : nest.row;
-  const std::map<std::string, Bounds> all{{across, {Expr(0), lowering.length_of(across) - 1}}};
-  // The axis' own length comes first.
-  std::vector<Expr> ends;
-  if (along->limit) ends.push_back(*along->limit);
-  for (const Expr& predicate : conjuncts(predicates))
-    for (const Expr& inequality : as_inequalities(renamed(predicate), lowering.program, kernel)) {
-      const auto end = end_along(rows, inequality, all);
-      if (end && !is_never_negative(collect_terms(*end - lowering.length_of(rows))) && !contains(ends, *end))
-        ends.push_back(*end);
-    }
-  along->limit = extreme(ends, Op::min);
+Map KernelBuilder::map_over_tiles(const TileName& dst, const Expr& value) {
+  Map out{dst, std::nullopt, value, {}, std::nullopt, {}};
+  const std::set<std::string> used = free_variables(value);
+  for (const Dim& dim : kernel.find(dst)->dims) {
+    if (!used.contains(dim.axis)) continue;
+    out.at.push_back(coordinate(dim.axis));
+    if (tensors_read(value).empty()) out.at.back().limit.reset();
+  }
   return out;
+}
+
+Expr KernelBuilder::without_coordinates(const Expr& e, Block& constants) {
+  const std::set<std::string> used = free_variables(e);
+  if (!used.contains(nest.row)) return e;
+  const bool reads_tiles = std::any_of(kernel.mems.begin(), kernel.mems.end(), [&](const Mem& mem) {
+    return used.contains(mem.name) || used.contains(new_value_name(mem.name));
+  });
+  if (reads_tiles) {
+    std::vector<Expr> operands = children(e);
+    for (Expr& operand : operands) operand = without_coordinates(operand, constants);
+    return with_children(e, std::move(operands));
+  }
+  const auto [found, added] = row_constants_.try_emplace(e);
+  if (added) {
+    found->second = declare(e.as<Read>() ? e.as<Read>()->tensor + "_row" : "constant_row", {nest.row});
+    constants.push_back({map_over_tiles(found->second, e)});
+  }
+  return variable(found->second);
 }
 
 void KernelBuilder::add_product(Block& block, const TileName& dst, const Product& product, const Placement* placement,
@@ -410,6 +343,39 @@ void KernelBuilder::add_product_of_term(Block& block, const TileName& acc, const
   if (const Placement* placement = lowering.schedule.find(of))
     mma.unroll = placement->unroll_of(nest.column).value_or(0);
   block.push_back({mma});
+}
+
+void KernelBuilder::add_output(Block& block, const RowValue& value) {
+  const std::vector<std::string> axes = tile_axes(value.indices);
+  if (axes.size() > 2)
+    throw UserError(value.where,
+                    value.name + " has the axes " + axes[1] + " and " + axes[2] + " beyond the rows, a tile has one");
+  const Expr finished = renamed(value.value);
+  check_size(finished, value.where);
+  TileName tile;
+  const auto* v = finished.as<Variable>();
+  const Mem* held = v ? kernel.find(v->name) : nullptr;
+  // As it is, unless the output repeats it along an axis of its own.
+  const bool fits = held && held->dims.size() == axes.size() &&
+                    std::equal(axes.begin(), axes.end(), held->dims.begin(),
+                               [](const std::string& axis, const Dim& dim) { return axis == dim.axis; });
+  if (fits && value.where_predicates.empty()) {
+    tile = held->name;
+  } else {
+    tile = declare(value.name + "_tile", axes);
+    block.push_back({map(tile, value.value, value.where_predicates, 0)});
+  }
+  const Placement* placement = lowering.schedule.find(value.name);
+  const bool by_tma = placement && placement->copy() == CopyPath::tma && lowering.is_cuda();
+  const bool ragged = std::any_of(axes.begin(), axes.end(), [&](const auto& axis) { return lowering.is_ragged(axis); });
+  const Func* func = lowering.algorithm.find_func(value.name);
+  if (by_tma && (ragged || (func && !func->stored.empty())))
+    throw UserError(placement->find(DirectiveKind::copy)->where,
+                    "copy of " + value.name +
+                        ": tma stores whole tiles, and behind the last row of an item lie rows of " + value.name +
+                        " that are not its own",
+                    {"leave it out"});
+  block.push_back({Copy{view(value), tile, by_tma ? Via::tma : Via::store, {}, 0}});
 }
 
 Block KernelBuilder::inside_loops(Block block, const std::vector<const NestLoop*>& loops) const {

@@ -42,6 +42,8 @@ void check_size(const Expr& e, const Location& where);
 class KernelBuilder {
  public:
   KernelBuilder(Lowering& lowering, const Placement& placement, std::string kernel_name);
+  /// Statements for another kernel: names that it has are not given again.
+  KernelBuilder(KernelBuilder& within, const Placement& placement);
 
   Lowering& lowering;
   FreshNames names;
@@ -64,14 +66,20 @@ class KernelBuilder {
   View view(const Read& read, const std::vector<std::string>& axes);
   /// The tile of a tensor that is indexed by these axes.
   View view(const std::string& tensor, const std::vector<std::string>& axes);
-  /// Where an output is stored.
-  View output_view(const RowValue& value);
+  /// The tile of an output.
+  View view(const RowValue& output);
   std::vector<std::string> tile_axes(const std::vector<std::string>& axes) const;
 
   /// dst = value where predicates, with the coordinates that they read. `bounded`: beyond the end of the reduced axis
   /// too an element is absent.
   Map map(const TileName& dst, const Expr& value, const std::vector<Expr>& predicates = {}, double absent = 0,
           bool bounded = false);
+
+  /// dst = value over tiles, with the coordinates that it reads.
+  Map map_over_tiles(const TileName& dst, const Expr& value);
+  /// An expression over tiles for where nothing has coordinates: what varies with the row beside tiles is in a tile of
+  /// its own, which maps in `constants` compute.
+  Expr without_coordinates(const Expr& e, Block& constants);
 
   /// Computes an element's tile and names it. `kept_elsewhere`: the space that the schedule names is that of a row
   /// which the tile is copied into.
@@ -105,6 +113,7 @@ class KernelBuilder {
   Kernel finish(Block body);
 
  private:
+  KernelBuilder(Lowering& lowering, const Placement& placement, std::string kernel_name, FreshNames names);
   /// A tile that a product with a tile of `tensor` can read: multiply-adds of a GPU read shared memory, tensor cores
   /// registers of the tensor's type.
   TileName as_operand(Block& block, const TileName& tile, const std::string& tensor);
@@ -136,6 +145,7 @@ class KernelBuilder {
   Family family_ = Family::unset;
   bool tf32_ = false;
   std::map<std::string, TileName> declared_;
+  std::map<Expr, TileName> row_constants_;
 };
 
 }  // namespace astatide::tile

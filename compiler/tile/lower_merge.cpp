@@ -1,6 +1,7 @@
 #include "compiler/tile/lower_merge.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "compiler/support/contains.h"
 #include "compiler/tile/lower_elements.h"
@@ -11,12 +12,20 @@ namespace {
 /// Threads that share a row, a warp: each reads neighbouring columns of the states.
 constexpr int kThreads = 32;
 
-/// Blocks take a row each; the loop over the parts runs inside.
-Placement placement_of_merge(const Lowering& lowering, const Placement& of) {
+/// Registers of a thread that loads of a loop over parts may fill before the first of them is used.
+constexpr int kLoadedRegisters = 64, kMostUnrolled = 16;
+
+/// Rows in tiles, each from blocks of its own; the loop over the parts runs inside.
+Placement placement_of_merge(const Lowering& lowering, const Placement& of, const AxisNumbers& rows) {
   const AxisParts parts = *of.rfactor();
   PlacementBuilder out(of.name);
-  out.tile({{lowering.axis, 1}}).rfactor(parts.axis, parts.loop, parts.parts);
-  std::vector<LoopName> order = lowering.rows, blocks = lowering.rows;
+  AxisNumbers tiles = rows;
+  tiles.emplace_back(lowering.axis, 1);
+  out.tile(std::move(tiles)).rfactor(parts);
+  std::vector<LoopName> order, blocks;
+  for (const std::string& row : lowering.rows)
+    order.push_back(!rows.empty() && rows[0].first == row ? row + ".o" : row);
+  blocks = order;
   std::reverse(blocks.begin(), blocks.end());
   order.push_back(parts.loop);
   out.reorder(order);
@@ -36,7 +45,7 @@ class Merge {
         const std::map<std::string, StoredTensor>& states)
       : recurrence_(recurrence), references_(references), builder_(builder), states_(states) {}
 
-  Kernel build() {
+  Block build() {
     Block out;
     for (const Slot& slot : recurrence_.slots) {
       const TileName whole = declare(slot, tile_base_of(builder_.lowering, slot));
@@ -48,7 +57,7 @@ class Merge {
     append(out, merge_others());
     for (const RowValue& value : recurrence_.values)
       if (value.output) builder_.add_output(out, value);
-    return builder_.finish(std::move(out));
+    return out;
   }
 
  private:
@@ -61,7 +70,25 @@ class Merge {
   /// Runs a block for each part.
   void append(Block& out, Block body) const {
     if (body.empty()) return;
-    for (Stmt& stmt : builder_.inside_loops(std::move(body), builder_.loops_outside())) out.push_back(std::move(stmt));
+    const int unroll = unroll_of(body);
+    for (Stmt& stmt : builder_.inside_loops(std::move(body), builder_.loops_outside())) {
+      std::get<For>(stmt.node).unroll = unroll;
+      out.push_back(std::move(stmt));
+    }
+  }
+
+  /// What waits for memory here is a row's chain of additions, which is short: so many loads at once.
+  int unroll_of(const Block& body) const {
+    const int threads = builder_.kernel.threads();
+    if (threads == 0) return 1;
+    std::int64_t registers = 0;
+    for (const Stmt& stmt : body)
+      if (const auto* copy = std::get_if<Copy>(&stmt.node)) {
+        const std::int64_t elements = builder_.kernel.find(std::get<TileName>(copy->dst))->element_count();
+        registers += (elements + threads - 1) / threads;
+      }
+    return static_cast<int>(
+        std::clamp<std::int64_t>(kLoadedRegisters / std::max<std::int64_t>(1, registers), 1, kMostUnrolled));
   }
 
   bool is_reference(const Slot& slot) const { return contains(references_, &slot); }
@@ -73,7 +100,7 @@ class Merge {
 
   void merge(Block& out, const Slot& slot, const Expr& part) const {
     const Expr& whole = builder_.values.at(slot.name);
-    out.push_back({Map{whole.as<Variable>()->name, std::nullopt, merged(slot.op, whole, part), {}, std::nullopt, {}}});
+    out.push_back({builder_.map_over_tiles(whole.as<Variable>()->name, merged(slot.op, whole, part))});
   }
 
   Block merge_references() const {
@@ -118,11 +145,65 @@ std::string tile_base_of(const Lowering& lowering, const Slot& slot) {
   return contains(lowering.algorithm.outputs, slot.name) ? slot.name + "_acc" : slot.name;
 }
 
+std::vector<const NestLoop*> loops_that_share(const Lowering& lowering, const Nest& nest) {
+  std::vector<const NestLoop*> loops;
+  for (const NestLoop& loop : nest.loops)
+    if (loop.grid && loop.axis != lowering.parts_axis) loops.push_back(&loop);
+  return loops;
+}
+
 Kernel lower_merge(Lowering& lowering, const Recurrence& recurrence, const std::vector<const Slot*>& references,
                    const Placement& placement, const std::map<std::string, StoredTensor>& states) {
-  const Placement own = placement_of_merge(lowering, placement);
+  const Placement own = placement_of_merge(lowering, placement, {});
   KernelBuilder builder(lowering, own, lowering.algorithm.name + "_merge");
-  return Merge(recurrence, references, builder, states).build();
+  Block body = Merge(recurrence, references, builder, states).build();
+  return builder.finish(std::move(body));
+}
+
+Block merge_by_last_block(KernelBuilder& builder, const Recurrence& recurrence,
+                          const std::vector<const Slot*>& references, const Placement& placement,
+                          const std::map<std::string, StoredTensor>& states, const std::string& counters) {
+  Lowering& lowering = builder.lowering;
+  // A warp a row, or, where rows are fewer, several; a worker of the CPU takes one row at a time.
+  const int warps = std::max(1, builder.kernel.threads() / kThreads);
+  const int rows = std::gcd(warps, builder.nest.rows);
+  AxisNumbers tiled;
+  if (!lowering.rows.empty()) tiled.emplace_back(builder.nest.row, rows);
+  const Placement own = placement_of_merge(lowering, placement, tiled);
+  KernelBuilder merge(builder, own);
+  merge.kernel.thread_rows = builder.kernel.thread_rows;
+  merge.kernel.thread_columns = builder.kernel.thread_columns;
+  Block body = Merge(recurrence, references, merge, states).build();
+
+  // Which blocks merge together is what the grid says, the parts left out. Rows of a block that its loops run over are
+  // run over here, too.
+  Arrive arrive{merge.names.fresh("last"), lowering.extent_of(lowering.parts_axis), counters, {}, {}};
+  for (const NestLoop* loop : loops_that_share(lowering, builder.nest)) arrive.indices.push_back(variable(loop->var));
+  for (const auto& [slot, state] : states) arrive.stores.push_back(state.tensor);
+  for (auto row = lowering.rows.rbegin(); row != lowering.rows.rend(); ++row) {
+    const NestLoop& outer = *builder.nest.over(*row);
+    const NestLoop& inner = *merge.nest.over(*row);
+    if (outer.grid && *row != builder.nest.row) continue;
+    For loop{inner.var, Expr(0), inner.count, For::Kind::serial, false, std::move(body), {}};
+    if (outer.grid) {
+      const Expr tiles(builder.nest.rows / rows);
+      loop.begin = variable(outer.var) * tiles;
+      loop.end = min(loop.begin + tiles, inner.count);
+    }
+    body = {Stmt{std::move(loop)}};
+  }
+  // The part of this block has the name of their axis.
+  const std::string part = merge.names.fresh("part");
+  body = transform_blocks(body, [&](Block block) {
+    for (Stmt& stmt : block)
+      if (auto* loop = std::get_if<For>(&stmt.node); loop && loop->var == lowering.parts_axis) loop->var = part;
+    return block;
+  });
+  body = substitute(body, {{lowering.parts_axis, variable(part)}});
+  for (Mem& mem : merge.kernel.mems) builder.kernel.mems.push_back(std::move(mem));
+  builder.names = merge.names;
+  const Expr last = variable(arrive.flag);
+  return {{std::move(arrive)}, {If{last, If::Uniform::block, false, std::move(body)}}};
 }
 
 }  // namespace astatide::tile

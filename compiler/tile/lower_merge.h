@@ -19,4 +19,13 @@ std::string tile_base_of(const Lowering& lowering, const Slot& slot);
 Kernel lower_merge(Lowering& lowering, const Recurrence& recurrence, const std::vector<const Slot*>& references,
                    const Placement& placement, const std::map<std::string, StoredTensor>& states);
 
+/// The loops over blocks beside that over the parts: blocks at one place of all of these merge their states.
+std::vector<const NestLoop*> loops_that_share(const Lowering& lowering, const Nest& nest);
+
+/// The same by the last of the blocks of `builder`'s kernel that make the parts: what stands behind all else there.
+/// `counters` has one for each place of loops_that_share.
+Block merge_by_last_block(KernelBuilder& builder, const Recurrence& recurrence,
+                          const std::vector<const Slot*>& references, const Placement& placement,
+                          const std::map<std::string, StoredTensor>& states, const std::string& counters);
+
 }  // namespace astatide::tile

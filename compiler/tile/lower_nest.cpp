@@ -23,7 +23,8 @@ std::set<std::string> names_that_tiles_avoid(const Algorithm& algorithm,
 }  // namespace
 
 Lowering::Lowering(const Algorithm& algorithm_, const Schedule& schedule_, const LowerOptions& options_,
-                   std::string axis_, std::vector<std::string> rows_, std::map<std::string, Expr> axis_extents)
+                   std::string axis_, std::vector<std::string> rows_, std::map<std::string, Expr> axis_extents,
+                   const std::vector<RowValue>& values)
     : algorithm(algorithm_),
       schedule(schedule_),
       options(options_),
@@ -39,10 +40,10 @@ Lowering::Lowering(const Algorithm& algorithm_, const Schedule& schedule_, const
     program.tensors.push_back(
         {input.name, input.dtype.value_or(options.dtype), input.dims, Tensor::Role::input, input.monotone});
   for (const std::string& output : algorithm.outputs) {
-    const Func* func = algorithm.find_func(output);
-    if (!func) throw InternalError("output " + output + " is not defined");
+    const auto value = std::find_if(values.begin(), values.end(), [&](const RowValue& v) { return v.name == output; });
+    if (value == values.end()) throw InternalError("output " + output + " is not defined");
     // An output with an axis beyond the rows is data of the caller's type; one number a row is a statistic, in f32.
-    const bool wide = std::any_of(func->indices.begin(), func->indices.end(),
+    const bool wide = std::any_of(value->indices.begin(), value->indices.end(),
                                   [&](const std::string& index) { return !contains(rows, index); });
     program.tensors.push_back({output, wide && is_floating(options.dtype) ? options.dtype : ScalarType::f32,
                                shape_of(algorithm, output), Tensor::Role::output});
@@ -132,6 +133,16 @@ std::string Lowering::add_scratch(const std::string& base, const std::vector<std
   for (const std::string& name : axes) tensor.dims.push_back(extent_of(name));
   program.tensors.push_back(tensor);
   return tensor.name;
+}
+
+std::string Lowering::add_counters(const std::string& base, std::vector<Expr> dims) {
+  program.tensors.push_back({names.fresh(base), ScalarType::i32, std::move(dims), Tensor::Role::counters});
+  return program.tensors.back().name;
+}
+
+std::string Lowering::add_chosen_extent(const std::string& base) {
+  program.extents.push_back(names.fresh(base));
+  return program.extents.back();
 }
 
 const NestLoop* Nest::over(const std::string& wanted) const {

@@ -22,7 +22,8 @@ struct StoredTensor {
 class Lowering {
  public:
   Lowering(const Algorithm& algorithm, const Schedule& schedule, const LowerOptions& options, std::string axis,
-           std::vector<std::string> rows, std::map<std::string, Expr> axis_extents);
+           std::vector<std::string> rows, std::map<std::string, Expr> axis_extents,
+           const std::vector<RowValue>& values);
 
   const Algorithm& algorithm;
   const Schedule& schedule;
@@ -50,6 +51,10 @@ class Lowering {
   std::string add_axis(const std::string& base, const Expr& extent);
   /// A tensor in global memory over whole axes, f32.
   std::string add_scratch(const std::string& base, const std::vector<std::string>& axes);
+  /// Counters of blocks.
+  std::string add_counters(const std::string& base, std::vector<Expr> dims);
+  /// An extent that launches choose; who asks for it says by what.
+  std::string add_chosen_extent(const std::string& base);
 
  private:
   std::map<std::string, Expr> axis_extents_;

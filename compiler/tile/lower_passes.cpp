@@ -227,7 +227,7 @@ void PassBuilder::add_stored(Block& out) {
       result = builder_.declare_once(output->name + "_tile", {builder_.nest.row, builder_.nest.column});
       body.push_back({builder_.map(result, variable(name), output->where_predicates, 0)});
     }
-    body.push_back({Copy{builder_.output_view(*output), result, Via::store, {}, 0}});
+    body.push_back({Copy{builder_.view(*output), result, Via::store, {}, 0}});
   }
   const NestLoop* column = builder_.nest.over(builder_.nest.column);
   if (column->grid) {

@@ -27,7 +27,8 @@ class RecurrenceLowering {
   RecurrenceLowering(const Algorithm& algorithm, const Recurrence& recurrence, const Schedule& schedule,
                      const LowerOptions& options)
       : recurrence_(recurrence),
-        lowering_(algorithm, schedule, options, recurrence.axis, recurrence.rows, recurrence.axis_extents) {}
+        lowering_(algorithm, schedule, options, recurrence.axis, recurrence.rows, recurrence.axis_extents,
+                  recurrence.values) {}
 
   Program run() {
     const Placement& placement = main_placement();
@@ -37,11 +38,12 @@ class RecurrenceLowering {
     check_rescale(lowering_.schedule, recurrence_, references_);
     lowering_.check_elements(recurrence_.elements);
     if (const auto parts = placement.rfactor())
-      lowering_.parts_axis = lowering_.add_axis(recurrence_.axis + "_s", Expr(parts->parts));
+      lowering_.parts_axis = lowering_.add_axis(recurrence_.axis + "_s", count_of(*parts));
     add_state_tensors(placement);
     KernelBuilder builder(lowering_, placement, lowering_.algorithm.name + (in_parts() ? "_parts" : ""));
     builder_ = &builder;
     if (in_parts()) name_part();
+    if (!chosen_.empty()) lowering_.program.parts = chosen_parts();
     check_places(placement);
     for (const Slot& slot : recurrence_.slots) {
       std::vector<std::string> axes{builder.nest.row};
@@ -49,8 +51,12 @@ class RecurrenceLowering {
       builder.values.insert_or_assign(slot.name, variable(builder.declare(tile_base_of(lowering_, slot), axes)));
     }
     Block body = state_in_memory_ ? state_in_memory() : state_in_registers();
+    const bool by_last_block = in_parts() && placement.merge() == MergeBy::last_block;
+    if (by_last_block)
+      for (Stmt& stmt : merge_by_last_block(builder, recurrence_, references_, placement, state_tensors_, arrivals_))
+        body.push_back(std::move(stmt));
     lowering_.program.kernels.push_back(builder.finish(std::move(body)));
-    if (in_parts())
+    if (in_parts() && !by_last_block)
       lowering_.program.kernels.push_back(lower_merge(lowering_, recurrence_, references_, placement, state_tensors_));
     return std::move(lowering_.program);
   }
@@ -65,6 +71,25 @@ class RecurrenceLowering {
   }
 
   bool in_parts() const { return !lowering_.parts_axis.empty(); }
+
+  /// How many parts there are.
+  Expr count_of(const AxisParts& parts) {
+    part_size_ = parts.size;
+    if (parts.parts != 0) return Expr(parts.parts);
+    // Without an element there is a part, too: someone has to write the outputs.
+    if (parts.size != 0) return max(Expr(1), ceil_div(lowering_.extent_of(recurrence_.axis), Expr(parts.size)));
+    chosen_ = lowering_.add_chosen_extent(recurrence_.axis + "_parts");
+    return variable(chosen_);
+  }
+
+  ChosenParts chosen_parts() const {
+    ChosenParts out{chosen_, Expr(1), Expr(1)};
+    for (const NestLoop& loop : builder_->nest.loops) {
+      if (loop.axis == recurrence_.axis) out.most = loop.count;
+      if (loop.grid && loop.axis != lowering_.parts_axis) out.blocks = out.blocks * loop.count;
+    }
+    return out;
+  }
 
   void name_part() {
     const std::string& part = lowering_.parts_axis;
@@ -124,6 +149,11 @@ class RecurrenceLowering {
       inside = inside || loop.axis == nest.column;
     }
     if (!state_in_memory_ && !in_parts()) return;
+    if (in_parts() && placement.merge() == MergeBy::last_block) {
+      std::vector<Expr> counts;
+      for (const NestLoop* loop : loops_that_share(lowering_, nest)) counts.push_back(loop->count);
+      arrivals_ = lowering_.add_counters("arrivals", std::move(counts));
+    }
     for (const Slot& slot : recurrence_.slots) {
       std::vector<std::string> axes = recurrence_.rows;
       if (in_parts()) axes.insert(axes.begin(), lowering_.parts_axis);
@@ -201,7 +231,8 @@ class RecurrenceLowering {
     if (loop.kind == For::Kind::once)
       throw UserError(builder_->nest.where, "rfactor would have no effect: one tile holds all of " + recurrence_.axis,
                       {"leave rfactor out", "smaller tiles along " + recurrence_.axis});
-    const Expr each = ceil_div(loop.end, lowering_.extent_of(part));
+    const Expr each =
+        part_size_ != 0 ? Expr(part_size_ / builder_->nest.columns) : ceil_div(loop.end, lowering_.extent_of(part));
     Let first{part_begin_, min(variable(part) * each, loop.end)};
     Let last{part_end_, min(variable(part_begin_) + each, loop.end)};
     Let limit{builder_->end_of_part->as<Variable>()->name,
@@ -214,13 +245,15 @@ class RecurrenceLowering {
   Block state_in_registers() {
     Block loop = loop_over_tiles(step());
     Block finish = in_parts() ? store() : finalize();
-    return builder_->inside_loops(joined({units(), std::move(loop), std::move(finish)}), builder_->loops_outside());
+    return builder_->inside_loops(joined({units(), std::move(constants_), std::move(loop), std::move(finish)}),
+                                  builder_->loops_outside());
   }
 
   Block state_in_memory() {
     const auto inside = builder_->loops_inside();
     Block init = builder_->inside_loops(joined({units(), store()}), inside);
-    Block body = builder_->inside_loops(joined({load(), step(), store()}), inside);
+    Block one = step();
+    Block body = builder_->inside_loops(joined({std::move(constants_), load(), std::move(one), store()}), inside);
     Block loop = loop_over_tiles(std::move(body));
     Block finish;
     if (!in_parts()) finish = builder_->inside_loops(joined({load(), finalize()}), inside);
@@ -247,14 +280,14 @@ class RecurrenceLowering {
   RescaleMode rescale() const { return lowering_.schedule.rescale.mode; }
 
   /// Says of the step's advance how far its references may fall behind.
-  void add_slack(Block& out) const {
+  void add_slack(Block& out) {
     const RescaleBounds bounds = rescale_bounds(lowering_.schedule, narrowest_weights(out, builder_->kernel));
     Advance::Slack slack;
     slack.grow = bounds.grow;
     slack.over = bounds.over;
     const std::map<std::string, Expr> tiles = old_and_new_tiles();
     for (const Slot* reference : references_) {
-      const Expr growth = substitute(*reference->growth, tiles);
+      const Expr growth = builder_->without_coordinates(substitute(*reference->growth, tiles), constants_);
       slack.growth = reference == references_.front() ? growth : max(slack.growth, growth);
       if (rescale() == RescaleMode::optimistic) slack.witnesses.push_back(parts_.at(reference->witness));
     }
@@ -299,7 +332,8 @@ class RecurrenceLowering {
     const std::map<std::string, Expr> tiles = old_and_new_tiles();
     for (const Slot& slot : recurrence_.slots)
       if (!is_reference(slot) && !(slot.move == variable(slot.name)))
-        advance.moving.push_back({tile_of(slot), substitute(slot.move, tiles)});
+        advance.moving.push_back(
+            {tile_of(slot), builder_->without_coordinates(substitute(slot.move, tiles), constants_)});
     if (!advance.updates.empty()) out.push_back({std::move(advance)});
   }
 
@@ -329,9 +363,13 @@ class RecurrenceLowering {
   KernelBuilder* builder_ = nullptr;
   std::vector<const Slot*> references_;
   std::map<std::string, TileName> parts_;  // sums over one tile, by slot
+  Block constants_;                        // of rows, that the advance reads
   std::map<std::string, StoredTensor> state_tensors_;
   bool state_in_memory_ = false;       // between the tiles of the axis
   std::string part_begin_, part_end_;  // tiles
+  std::int64_t part_size_ = 0;         // elements; 0: as many as the number of parts gives
+  std::string arrivals_;               // counters of the blocks whose states one of them merges
+  std::string chosen_;                 // the extent that says how many parts there are, if launches choose
 };
 
 }  // namespace

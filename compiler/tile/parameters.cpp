@@ -8,26 +8,67 @@
 
 namespace astatide::tile {
 
+namespace {
+
+/// What r % length is added to in `index`, where nothing else reads the axis.
+std::optional<Expr> beside_remainder(const Expr& index, const std::string& axis, const Expr& length) {
+  const Expr remainder = mod(variable(axis), length);
+  if (index == remainder) return Expr(0);
+  if (!index.is_call(Op::add)) return std::nullopt;
+  const Expr &a = index.as<Call>()->args[0], &b = index.as<Call>()->args[1];
+  const Expr& rest = a == remainder ? b : a;
+  if (!(a == remainder || b == remainder) || free_variables(rest).contains(axis)) return std::nullopt;
+  return rest;
+}
+
+/// The dimensions along which an axis runs.
+std::vector<std::size_t> dims_along(const View& view, const std::string& axis) {
+  std::vector<std::size_t> out;
+  for (std::size_t dim = 0; dim < view.indices.size(); ++dim)
+    if (free_variables(view.indices[dim]).contains(axis)) out.push_back(dim);
+  return out;
+}
+
+/// Sets the dimensions of the rows, if they have a form.
+bool find_rows(const View& view, const std::string& axis, TiledView& form) {
+  const std::vector<std::size_t> dims = dims_along(view, axis);
+  if (dims.size() == 1) {
+    const auto from = linear_in(view.indices[dims[0]], axis);
+    if (!from || from->factor != 1) return false;
+    form.row_dim = static_cast<int>(dims[0]);
+    form.first_row = from->rest;
+    return true;
+  }
+  if (dims.size() != 2) return false;
+  for (const std::size_t side : {0, 1}) {
+    const std::size_t slow = dims[side], fast = dims[1 - side];
+    const Expr& quotient = view.indices[slow];
+    if (!quotient.is_call(Op::floor_div) || !(quotient.as<Call>()->args[0] == variable(axis))) continue;
+    const Expr& length = quotient.as<Call>()->args[1];
+    const auto origin = beside_remainder(view.indices[fast], axis, length);
+    if (!origin || free_variables(length).contains(axis)) continue;
+    form.row_dim = static_cast<int>(slow);
+    form.packed = PackedRows{static_cast<int>(fast), length, *origin};
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 std::optional<TiledView> tiled_view(const View& view, const Mem& tile) {
   if (tile.dims.size() != 2) return std::nullopt;
-  const std::string &row = tile.dims[0].axis, &column = tile.dims[1].axis;
-  std::optional<int> rows, columns;
-  Expr first_row;
-  for (std::size_t dim = 0; dim < view.indices.size(); ++dim) {
-    const Expr& index = view.indices[dim];
-    const std::set<std::string> names = free_variables(index);
-    if (names.contains(row)) {
-      const auto form = linear_in(index, row);
-      if (rows || !form || form->factor != 1 || names.contains(column)) return std::nullopt;
-      first_row = form->rest;
-      rows = static_cast<int>(dim);
-    } else if (names.contains(column)) {
-      if (columns || !(index == variable(column))) return std::nullopt;
-      columns = static_cast<int>(dim);
-    }
-  }
-  if (!rows || !columns) return std::nullopt;
-  return TiledView{*rows, *columns, first_row};
+  TiledView form;
+  const std::vector<std::size_t> columns = dims_along(view, tile.dims[1].axis);
+  if (columns.size() != 1 || !(view.indices[columns[0]] == variable(tile.dims[1].axis))) return std::nullopt;
+  form.column_dim = static_cast<int>(columns[0]);
+  if (!find_rows(view, tile.dims[0].axis, form)) return std::nullopt;
+  return form;
+}
+
+Expr TiledView::end_of_rows(const Tensor& tensor) const {
+  const Expr& length = tensor.dims[static_cast<std::size_t>(row_dim)];
+  return packed ? packed->length * length : length - first_row;
 }
 
 const View* view_stored_by_tma(const Stmt& stmt) {
@@ -65,12 +106,21 @@ std::optional<Parameter> tensor_map_of(const Kernel& kernel, const std::string& 
                     form->row_dim,
                     form->column_dim,
                     stored ? kStoredRows : tile->dims[0].extent / shares,
-                    stored != nullptr};
+                    stored != nullptr,
+                    form->packed};
   });
   return map;
 }
 
 }  // namespace
+
+bool is_dense_in(const Program& program, const std::string& tensor, int vector) {
+  const Tensor* found = program.find_tensor(tensor);
+  if (found->role != Tensor::Role::scratch || found->dims.empty()) return false;
+  for (const std::string& name : free_variables(found->dims.back()))
+    if (!program.known.contains(name)) return false;
+  return evaluate_integer(found->dims.back(), program.known) % vector == 0;
+}
 
 std::vector<Parameter> parameters_of(const Program& program, const Kernel& kernel) {
   std::set<std::string> touched;
@@ -91,7 +141,8 @@ std::vector<Parameter> parameters_of(const Program& program, const Kernel& kerne
       out.push_back(*map);
       continue;
     }
-    out.push_back({Parameter::Kind::pointer, tensor.name});
+    const bool counters = tensor.role == Tensor::Role::counters;
+    out.push_back({counters ? Parameter::Kind::arrivals : Parameter::Kind::pointer, tensor.name});
     for (std::size_t dim = 0; dim < tensor.dims.size(); ++dim)
       out.push_back({Parameter::Kind::stride, tensor.name, static_cast<int>(dim)});
   }

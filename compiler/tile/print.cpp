@@ -120,7 +120,7 @@ std::string print_for(const For& s) {
   if (s.descending) out += " descending";
   switch (s.kind) {
     case For::Kind::serial:
-      out += " serial";
+      out += s.unroll > 1 ? " serial unroll " + std::to_string(s.unroll) : " serial";
       break;
     case For::Kind::unrolled:
       out += " unrolled";
@@ -144,7 +144,9 @@ std::string print_head(const Stmt& stmt) {
         return "role " + s.name + " x" + std::to_string(s.count) +
                (s.registers != 0 ? " registers " + std::to_string(s.registers) : "");
       },
-      [](const Let& s) { return "let " + s.name + " = " + print_index(s.value); },
+      [](const Let& s) {
+        return "let " + s.name + " = " + print_index(s.value) + (s.own ? " own " + print_index(*s.own) : "");
+      },
       [](const Fill& s) { return "fill " + s.dst + " = " + print_scalar(s.value); },
       [](const Map& s) { return print_map(s); },
       [](const RowReduce& s) {
@@ -158,8 +160,14 @@ std::string print_head(const Stmt& stmt) {
       [](const Await& s) { return "await " + s.token; }, [](const Advance& s) { return print_advance(s); },
       [](const Reserve& s) { return "reserve " + s.tile + (s.ahead ? " ahead " + print_view(*s.ahead) : ""); },
       [](const Acquire& s) { return "acquire " + s.tile + (s.at.empty() ? "" : " at " + print_coordinates(s.at)); },
-      [](const Release& s) { return "release " + s.tile; }, [](const Sync&) { return std::string("sync"); },
-      [](const Turn& s) { return std::string(s.what == Turn::Do::take ? "turn take" : "turn pass"); });
+      [](const Release& s) { return "release " + s.tile + (s.unread ? " unread" : ""); },
+      [](const Sync&) { return std::string("sync"); },
+      [](const Turn& s) { return std::string(s.what == Turn::Do::take ? "turn take" : "turn pass"); },
+      [](const Arrive& s) {
+        return "arrive " + s.flag + " = last of " + print_index(s.of) + " at " + s.counters + "[" +
+               join(s.indices, ",", print_index) + "] for " +
+               join(s.stores, ", ", [](const std::string& tensor) { return tensor; });
+      });
 }
 
 std::string print_grid(const ThreadGrid& grid) {
@@ -228,9 +236,10 @@ std::string print_mems(const std::vector<Mem>& mems) {
 }
 
 std::string print_tensor(const Tensor& tensor) {
-  const char* role = tensor.role == Tensor::Role::input    ? "input   "
-                     : tensor.role == Tensor::Role::output ? "output  "
-                                                           : "scratch ";
+  const char* role = tensor.role == Tensor::Role::input      ? "input   "
+                     : tensor.role == Tensor::Role::output   ? "output  "
+                     : tensor.role == Tensor::Role::counters ? "counters "
+                                                             : "scratch ";
   return role + tensor.name + ": " + std::string(name_of(tensor.type)) + "[" + join(tensor.dims, ", ", print_index) +
          (tensor.monotone ? "] monotone" : "]");
 }
@@ -266,6 +275,7 @@ std::string print(const Kernel& kernel) {
   if (kernel.threads() != 0)
     out += " threads " + std::to_string(kernel.thread_rows) + " x " + std::to_string(kernel.thread_columns);
   if (kernel.producers != 0) out += " producers " + std::to_string(kernel.producers);
+  if (!kernel.warpgroup.empty()) out += " warpgroup " + kernel.warpgroup;
   if (kernel.alternate) out += " alternate";
   if (kernel.vector_lanes != 0) out += " lanes " + std::to_string(kernel.vector_lanes);
   if (kernel.shared_bytes >= 0) out += " shared " + std::to_string(kernel.shared_bytes);
@@ -284,8 +294,13 @@ std::string print(const Program& program) {
   const auto same = [](const std::string& name) { return name; };
   std::string out = "program " + program.name + "\n";
   if (!program.extents.empty()) out += "extents " + join(program.extents, ", ", same) + "\n";
+  if (program.parts)
+    out += "parts " + program.parts->extent + " for " + print_index(program.parts->blocks) + " blocks each, at most " +
+           print_index(program.parts->most) + "\n";
   if (!program.known.empty()) out += "known " + print_numbers(program.known, " = ") + "\n";
   if (!program.bounds.empty()) out += "bound " + print_numbers(program.bounds, " <= ") + "\n";
+  for (const Multiple& multiple : program.multiples)
+    out += "multiple " + to_string(multiple.value) + " of " + to_string(multiple.of) + "\n";
   if (!program.scalars.empty()) out += "scalars " + join(program.scalars, ", ", same) + "\n";
   for (const Tensor& tensor : program.tensors) out += print_tensor(tensor) + "\n";
   for (const Kernel& kernel : program.kernels) out += "\n" + print(kernel);

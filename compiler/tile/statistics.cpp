@@ -144,12 +144,19 @@ class Counter {
         count_loop(out, *loop, environment);
       } else if (const auto* branch = std::get_if<If>(&stmt.node)) {
         const std::optional<std::int64_t> holds = value_of(branch->condition, environment);
+        if (const auto* flag = branch->condition.as<Variable>(); flag && last_of_.contains(flag->name)) {
+          add(out, count(branch->body, environment), 1 / last_of_.at(flag->name));
+          continue;
+        }
         if (!holds && !branch->cold) exact_ = false;
         if (holds ? *holds != 0 : !branch->cold) add(out, count(branch->body, environment), 1);
       } else if (const auto* role = std::get_if<Role>(&stmt.node)) {
         add(out, count(role->body, environment), role->count);
       } else if (const auto* let = std::get_if<Let>(&stmt.node)) {
         if (const auto value = value_of(let->value, environment)) environment[let->name] = *value;
+      } else if (const auto* arrive = std::get_if<Arrive>(&stmt.node)) {
+        last_of_[arrive->flag] =
+            static_cast<double>(std::max<std::int64_t>(1, evaluate_integer(arrive->of, environment)));
       } else {
         count_instruction(out, stmt, environment);
       }
@@ -307,6 +314,7 @@ class Counter {
   const Program& program_;
   const Kernel& kernel_;
   bool& exact_;
+  std::map<std::string, double> last_of_;  // one of so many blocks raises the flag
 };
 
 std::int64_t shared_bytes_of(const Kernel& kernel) {
@@ -360,6 +368,8 @@ Expr without_data(const Expr& e) {
 Statistics statistics_of(const Program& program, const std::map<std::string, std::int64_t>& extents) {
   Environment environment = extents;
   environment.insert(program.known.begin(), program.known.end());
+  if (program.parts && !environment.contains(program.parts->extent))
+    throw InternalError("no value is given for " + program.parts->extent);
   Statistics out;
   for (const Tensor& tensor : program.tensors) {
     double bytes = size_in_bytes(tensor.type);

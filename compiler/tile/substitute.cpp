@@ -59,6 +59,7 @@ void replace(Stmt& stmt, Values& values) {
       [&](Role& s) { replace(s.body, values); },
       [&](Let& s) {
         replace(s.value, values);
+        if (s.own) replace(*s.own, values);
         values.erase(s.name);
       },
       [](Fill&) {},
@@ -85,7 +86,11 @@ void replace(Stmt& stmt, Values& values) {
       [&](Reserve& s) {
         if (s.ahead) replace(*s.ahead, values);
       },
-      [&](Acquire& s) { replace(s.at, values); }, [](Release&) {}, [](Sync&) {}, [](Turn&) {});
+      [&](Acquire& s) { replace(s.at, values); }, [](Release&) {}, [](Sync&) {}, [](Turn&) {},
+      [&](Arrive& s) {
+        replace(s.of, values);
+        for (Expr& index : s.indices) replace(index, values);
+      });
 }
 
 void replace(Block& block, Values values) {

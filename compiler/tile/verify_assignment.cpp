@@ -75,7 +75,7 @@ class Assignment : public Flow<AssignmentState> {
     for (const Access& access : accesses.reads) read(stmt, access, state);
     for (const Access& access : accesses.writes) write(access, state);
     // The condition no longer says what it said.
-    if (const auto* vote = std::get_if<Vote>(&stmt.node)) state.under.erase(vote->flag);
+    if (const std::string* flag = flag_of(stmt)) state.under.erase(*flag);
   }
 
   void join(const Stmt&, AssignmentState& into, const AssignmentState& other) override {

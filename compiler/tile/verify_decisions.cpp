@@ -114,6 +114,11 @@ void verify_layouts(const Verified& v) {
         v.fail(stmt, s->dst + " is not in registers");
       verify_types(v, stmt, *s);
     }
+    if (const auto* s = std::get_if<Copy>(&stmt.node); s && s->via == Via::tma)
+      for (const CopyOperand* side : {&s->dst, &s->src})
+        if (const auto* tile = std::get_if<TileName>(side))
+          if (!std::holds_alternative<Panels>(v.kernel.find(*tile)->layout))
+            v.fail(stmt, "tma copies whole panels, and " + *tile + " does not lie in panels");
     if (const auto* s = std::get_if<Map>(&stmt.node))
       for (const Access& access : accesses.reads)
         if (const Mem* mem = v.kernel.find(access.name)) verify_same_threads(v, stmt, *v.kernel.find(s->dst), *mem);

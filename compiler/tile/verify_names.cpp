@@ -143,7 +143,12 @@ class References {
           if (tested.as<Variable>() && allowed_.flags.contains(tested.as<Variable>()->name)) return;
           integer(s.condition, {});
         },
-        [](const Role&) {}, [&](const Let& s) { integer(s.value, {}); }, [&](const Fill& s) { tile(s.dst); },
+        [](const Role&) {},
+        [&](const Let& s) {
+          integer(s.value, {});
+          if (s.own) integer(*s.own, {{v_.kernel.warpgroup, Expr(0), {}}});
+        },
+        [&](const Fill& s) { tile(s.dst); },
         [&](const Map& s) {
           tile(s.dst);
           element(s.value, s.at, {});
@@ -173,7 +178,11 @@ class References {
           tile(s.tile);
           places(s.at);
         },
-        [&](const Release& s) { tile(s.tile); }, [](const Sync&) {}, [](const Turn&) {});
+        [&](const Release& s) { tile(s.tile); }, [](const Sync&) {}, [](const Turn&) {},
+        [&](const Arrive& s) {
+          integer(s.of, {});
+          for (const Expr& index : s.indices) integer(index, {});
+        });
   }
 
  private:
@@ -328,9 +337,19 @@ void verify_tensors(const Verified& v) {
       check(view_of(mma->lhs));
       check(view_of(mma->rhs));
     }
+    if (const auto* arrive = std::get_if<Arrive>(&stmt.node)) {
+      verify_element_access(v, &stmt, arrive->counters, arrive->indices.size());
+      if (v.program.find_tensor(arrive->counters)->role != Tensor::Role::counters)
+        v.fail(stmt, arrive->counters + " holds no counters");
+      for (const std::string& tensor : arrive->stores)
+        if (!v.program.find_tensor(tensor)) v.fail(stmt, "no tensor is named " + tensor);
+    }
     if (const auto* copy = std::get_if<Copy>(&stmt.node)) {
       check(view_of(copy->src));
       check(view_of(copy->dst));
+      for (const View* view : {view_of(copy->src), view_of(copy->dst)})
+        if (view && v.program.find_tensor(view->tensor)->role == Tensor::Role::counters)
+          v.fail(stmt, "counters " + view->tensor + " are copied");
       if (const View* view = view_of(copy->dst);
           view && v.program.find_tensor(view->tensor)->role == Tensor::Role::input)
         v.fail(stmt, "input " + view->tensor + " is written");

@@ -205,7 +205,7 @@ class Syncs : public Flow<ThreadConflicts> {
 
 void verify_within_warp(const Verified& v, const Block& block, bool in_warp) {
   for (const Stmt& stmt : block) {
-    const bool block_wide = std::holds_alternative<Sync>(stmt.node) || std::holds_alternative<Turn>(stmt.node) ||
+    const bool block_wide = is_meeting(stmt) || std::holds_alternative<Turn>(stmt.node) ||
                             std::holds_alternative<Role>(stmt.node) || std::holds_alternative<Reserve>(stmt.node) ||
                             std::holds_alternative<Acquire>(stmt.node) || std::holds_alternative<Release>(stmt.node);
     const auto* mma = std::get_if<Mma>(&stmt.node);
@@ -262,6 +262,9 @@ void verify_roles(const Verified& v) {
     const auto* role = std::get_if<Role>(&stmt.node);
     if (!role) return;
     walk(role->body, [&](const Stmt& inner) {
+      const bool together = std::holds_alternative<Sync>(inner.node) || std::holds_alternative<Turn>(inner.node);
+      if (together && !v.kernel.warpgroup.empty())
+        v.fail(inner, "warpgroups run loops of their own, and need not come here equally often");
       const Accesses& accesses = v.accesses.of(inner);
       for (const auto* list : {&accesses.reads, &accesses.writes}) {
         for (const Access& access : *list) {

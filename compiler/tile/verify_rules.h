@@ -70,7 +70,7 @@ void verify_tokens(const Verified& v);
 void verify_rings(const Verified& v);
 /// Under a condition of a warp only what a warp can do alone: no sync, turn, ring statement, role or wgmma.
 void verify_uniformity(const Verified& v);
-/// No register tile is used in two roles.
+/// No register tile is used in two roles; warpgroups that run loops of their own never meet.
 void verify_roles(const Verified& v);
 /// A cluster is along the first tile axis. Its blocks make the same copies to all of them, each as often as the others,
 /// of tiles whose rows they can share; a tile's slots are filled by such copies or by others.
@@ -96,8 +96,8 @@ void verify_stored(const Verified& v);
 /// hold_operands: no operand is left to hold; until then each is a tile in shared memory.
 void verify_held(const Verified& v);
 /// infer_layouts, where a block has threads: each product reads tiles and has a family, tensor cores read tiles of one
-/// type, of f32 only as tf32 by mma_sync; each tile has a layout of its space, and register tiles of one statement lie
-/// in the same threads.
+/// type, of f32 only as tf32 by mma_sync; each tile has a layout of its space, what tma copies lies in panels, and
+/// register tiles of one statement lie in the same threads.
 void verify_layouts(const Verified& v);
 /// plan_memory: shared tiles have aligned places within the shared memory that the kernel asks for; an alias fits.
 void verify_memory_plan(const Verified& v);

@@ -22,6 +22,27 @@ Schedule in_parts_of(std::int64_t keys) {
                         "parts.yaml");
 }
 
+/// The keys split as `rfactor` says, and merged by a second kernel or by the last block.
+Schedule split(const std::string& how, bool by_last_block) {
+  return parse_schedule("target: sm_80\nrewrite: online\nO: {tile: {i: 16, j: 16}, rfactor: {j: [j.s, " + how + "]}, " +
+                            (by_last_block ? "merge: last_block, " : "") +
+                            "reorder: [b, h, i.o, j.s, j.o], gpu_blocks: [j.s, i.o, h, b], threads: [8, 8]}\n"
+                            "S: {compute_at: j.o, store_in: register}\n"
+                            "P: {compute_at: j.o, store_in: shared}\n"
+                            "Q: {stage_at: j.s, store_in: shared}\n"
+                            "K: {stage_at: j.o, store_in: shared}\n"
+                            "V: {stage_at: j.o, store_in: shared}\n",
+                        "split.yaml");
+}
+
+/// Numbers of parts, from the machine and from a size; each with one of the two ways to merge them.
+std::map<std::string, Schedule> splits() {
+  return {{"2 parts", split("2", true)},
+          {"9 parts", split("9", false)},
+          {"parts of 64", split("{split_size: 64}", true)},
+          {"parts for the machine", split("auto", true)}};
+}
+
 /// A score without a key for each head; where `capped`, the others are capped in front of the mask.
 Algorithm with_sink(const std::string& seen, bool capped) {
   const std::string score = capped ? "tanh(S[b,h,i,j] / 2) * 2" : "S[b,h,i,j]";
@@ -72,7 +93,36 @@ TEST_CASE("N08: a sink enters the sum once, also where the first parts or all ar
           INFO("parts of " << part);
           check(run_case(c, in_parts_of(part)));
         }
+        for (const auto& [name, schedule] : splits()) {
+          INFO(name);
+          check(run_case(c, schedule));
+        }
       }
+}
+
+TEST_CASE("N07: parts without a key merge to what they are without, and all of them to the empty state") {
+  // vllm-project/vllm#39148: two empty states gave inf - inf, NaN in value and logsumexp.
+  ASTATIDE_NEED_CASE_DEVICE();
+  for (const std::int64_t seen : {0, 7, 64}) {
+    Case c;
+    c.algorithm = attention_where("j >= Sk - " + std::to_string(seen));
+    c.extents = {{"B", 2}, {"Hq", 2}, {"Hkv", 1}, {"Sq", 3}, {"Sk", 256}, {"D", 64}, {"Dv", 64}};
+    c.dtype = ScalarType::f16;
+    c.inputs["Q"] = constant(c.dtype, query_shape(c), 0);
+    c.inputs["K"] = gaussian(c.dtype, key_shape(c), 5);
+    c.inputs["V"] = constant(c.dtype, value_shape(c), 3);
+    for (const auto& [name, schedule] : splits()) {
+      INFO(name << ", " << seen << " keys seen");
+      const HostTensors out = run_case(c, schedule);
+      for_each(out.at("O"), [&](const Index&, double value) { REQUIRE(value == (seen == 0 ? 0.0 : 3.0)); });
+      const double sum = seen == 0 ? -std::numeric_limits<double>::infinity() : std::log(static_cast<double>(seen));
+      if (seen == 0)
+        for_each(out.at("L"), [&](const Index&, double value) { REQUIRE(value == sum); });
+      else
+        require_values(
+            out.at("L"), [&](const Index&) { return sum; }, lse_tolerance);
+    }
+  }
 }
 
 TEST_CASE("N22: the number of parts changes no head's result by more than its rounding") {
@@ -87,9 +137,10 @@ TEST_CASE("N22: the number of parts changes no head's result by more than its ro
   c.inputs["V"] = gaussian(c.dtype, value_shape(c), 3);
   const auto results = [&] {
     std::map<std::string, HostTensors> all = results_by_schedule(c);
-    // 4096 / 24 and 4096 / 40 leave a rest.
-    for (const std::int64_t part : {256, 128, 64, 40, 24})
-      all["parts of " + std::to_string(part)] = run_case(c, in_parts_of(part));
+    // 4096 / 24 and 4096 / 40 leave a rest. Two tiles of 128 keys of f32 are what shared memory holds.
+    for (const std::int64_t part : {128, 64, 40, 24})
+      all["tiles of " + std::to_string(part)] = run_case(c, in_parts_of(part));
+    for (const auto& [name, schedule] : splits()) all[name] = run_case(c, schedule);
     return all;
   };
   const std::map<std::string, HostTensors> gaussians = results();

@@ -39,21 +39,29 @@ std::string parse_of(const std::string& value) {
 
 TEST_CASE("an axis is split into 2 to 1024 parts") {
   CHECK(Request{.schedule = kDecode}.message() == "");
-  for (const char* number : {"0", "1", "1025"})
+  for (const char* number : {"1", "1025"})
     CHECK_THAT(parse_of("{j: [j.s, " + std::string(number) + "]}"),
                Contains("rfactor of O: the number of parts is " + std::string(number) + ", allowed are 2 to 1024"));
 }
 
-TEST_CASE("parts are a fixed number of one axis, merged by a kernel of their own") {
-  CHECK(parse_of("{j: [j.s, auto]}") ==
-        "s.yaml:2:46: error: rfactor: 'auto', wanted is the number of parts\n"
-        "    O: {tile: {i: 16, j: 64}, rfactor: {j: [j.s, auto]}, reorder: [b, h, i.o, j.s, j.o], gpu_blocks: [j.s, "
+TEST_CASE("parts are a number of one axis, or follow from a size or from the machine") {
+  CHECK(parse_of("{j: [j.s, some]}") ==
+        "s.yaml:2:46: error: rfactor: 'some', wanted is the number of parts\n"
+        "    O: {tile: {i: 16, j: 64}, rfactor: {j: [j.s, some]}, reorder: [b, h, i.o, j.s, j.o], gpu_blocks: [j.s, "
         "i.o, h, b], threads: [16, 16]}\n"
         "                                                 ^\n"
-        "note: it is fixed when the kernel is compiled, 2 to 1024");
+        "note: 2 to 1024, fixed when the kernel is compiled\n"
+        "note: auto: as many as fill the machine, chosen by each launch\n"
+        "note: {split_size: 1024}: as many as there are 1024 elements");
+  for (const char* how :
+       {"0", "{split_size: 0}", "{split_size: x}", "{splits: 4}", "{split_size: 64, least: 2}", "[4]"})
+    CHECK_THAT(parse_of("{j: [j.s, " + std::string(how) + "]}"), Contains("wanted is the number of parts"));
+  CHECK_THAT(parse_of("{j: [j.s, {split_size: -64}]}"), Contains("split_size is -64, allowed are 1 to 1073741824"));
+  CHECK(parse_of("{j: [j.s, auto]}") == "");
+  CHECK(parse_of("{j: [j.s, {split_size: 1024}]}") == "");
   CHECK_THAT(parse_of("{j: [j.s, 8], merge: last_block}"),
              Contains("rfactor: merge is one entry too many") &&
-                 Contains("note: what there is: one axis, in a fixed number of parts, merged by a kernel of its own"));
+                 Contains("note: what there is: the one axis that is reduced, in parts"));
   CHECK_THAT(parse_of("{j: [j.s, 8], split_size: 512}"), Contains("rfactor: split_size is one entry too many"));
   for (const char* value : {"8", "[j.s, 8]", "{j: 8}", "{j: [j.s]}", "{j: [j.s, 8, 9]}", "{}"})
     CHECK_THAT(parse_of(value),
@@ -85,6 +93,44 @@ TEST_CASE("parts are spread over blocks") {
              Contains("stage_at of Q: Q is staged at i.o, an outer loop over blocks"));
 }
 
+TEST_CASE("parts of a size are whole tiles, and shorter than the axis") {
+  const auto of_size = [](const std::string& size, const std::string& bound) {
+    return Request{.schedule = with(with(kDecode, kEightParts, "rfactor: {j: [j.s, {split_size: " + size + "}]}"),
+                                    "target: sm_80", "target: sm_80\n" + bound)}
+        .message();
+  };
+  CHECK(of_size("1024", "bound: {Sk: 1025}") == "");
+  CHECK_THAT(of_size("1000", ""), Contains("rfactor of O: parts of 1000 elements are no whole number of tiles of 64") &&
+                                      Contains("note: split_size: 960"));
+  CHECK_THAT(of_size("16", ""), Contains("no whole number of tiles of 64") && Contains("note: split_size: 64"));
+  CHECK_THAT(of_size("1024", "bound: {Sk: 1024}"),
+             Contains("rfactor of O: j is bounded by 1024, which one part of 1024 holds, so it would have no effect"));
+}
+
+TEST_CASE("deterministic refuses a number of parts that other rows of a launch decide") {
+  const auto demanded = [](const std::string& how) {
+    return Request{.schedule = with(with(kDecode, kEightParts, "rfactor: {j: [j.s, " + how + "]}"), "target: sm_80",
+                                    "target: sm_80\ndeterministic: true")}
+        .message();
+  };
+  CHECK(demanded("8") == "");
+  CHECK(demanded("{split_size: 128}") == "");
+  CHECK_THAT(
+      demanded("auto"),
+      Contains("rfactor of O: auto chooses the number of parts by the other rows of a launch and by the machine") &&
+          Contains("note: rfactor: {j: [j.s, {split_size: 1024}]}") && Contains("note: leave deterministic out"));
+  CHECK_THAT(split_with("target: sm_80", "target: sm_80\ndeterministic: false"),
+             Contains("deterministic: false would have no effect"));
+}
+
+TEST_CASE("merge says who merges parts, so there are some") {
+  CHECK(split_with(kEightParts, kEightParts + ", merge: last_block") == "");
+  CHECK_THAT(split_with(kEightParts, kEightParts + ", merge: first_block"),
+             Contains("first_block is none, wanted is kernel or last_block"));
+  CHECK_THAT(split_with(kEightParts, "merge: last_block"),
+             Contains("merge of O would have no effect: no rfactor makes parts"));
+}
+
 TEST_CASE("one tile has no parts") {
   CHECK_THAT(split_with("target: sm_80", "target: sm_80\nbound: {Sk: 64}"),
              Contains("rfactor of O: j is bounded by 64, which one tile of 64 holds, so it would have no effect") &&
@@ -108,6 +154,10 @@ TEST_CASE("blocks that stay, and outputs that tma stores, have no parts") {
         .message();
   };
   CHECK(sm90("") == "");
+  CHECK(sm90(", merge: last_block") == "");
+  CHECK_THAT(sm90(", cluster: 2, merge: last_block"),
+             Contains("rfactor of O: a block of a cluster behind the end of its axis computes another's tile again") &&
+                 Contains("note: merge: kernel"));
   CHECK_THAT(sm90(", persistent: linear"), Contains("rfactor of O: persistent deals out more tiles than blocks fit") &&
                                                Contains("note: leave persistent out"));
   CHECK_THAT(sm90(", copy: tma"),

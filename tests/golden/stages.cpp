@@ -59,6 +59,12 @@ TEST_CASE("with the reduced axis outside the state goes through global memory") 
 TEST_CASE("the axis in parts leaves a state for each in global memory, and a second kernel merges them") {
   require_goldens("causal_gqa_decode", "causal_gqa");
 }
+TEST_CASE("query heads of a group and queries are the rows of one tile") {
+  require_goldens("causal_gqa_decode_gqa", "causal_gqa");
+}
+TEST_CASE("the last block of those that make parts of a size merges them, in one kernel") {
+  require_goldens("causal_gqa_decode_last_block", "causal_gqa");
+}
 TEST_CASE("S and P at root make three kernels") { require_goldens("causal_gqa_standard", "causal_gqa"); }
 TEST_CASE("a row of S in shared memory makes one kernel of several passes") {
   require_goldens("causal_gqa_fused_row", "causal_gqa");

@@ -28,6 +28,7 @@ class DeviceCase {
       add(name, wanted.dtype, wanted.shape);
       outputs_.push_back(name);
     }
+    arguments_.extents = c.extents;
     clear_outputs(stream);
   }
 

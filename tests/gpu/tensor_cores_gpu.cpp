@@ -27,19 +27,26 @@ Case make_case(bool causal, std::map<std::string, std::int64_t> extents, ScalarT
   return c;
 }
 
-void require_within_contract(const Case& c, const HostTensors& outputs) {
+/// What a case's outputs should be: evaluating takes longer than the launches that are compared with it.
+OutputOracle oracle_of(const Case& c) {
   // Tensor cores take f32 as tf32.
-  const bool tf32 = c.dtype == ScalarType::f32;
-  for (const OutputCheck& check : check_outputs(c.algorithm, c.extents, c.scalars, c.inputs, outputs, tf32)) {
+  return {c.algorithm, c.extents, c.scalars, c.inputs, c.dtype == ScalarType::f32};
+}
+
+void require_within_contract(const OutputOracle& oracle, const HostTensors& outputs) {
+  for (const OutputCheck& check : oracle.check(outputs)) {
     INFO(check.name << ": " << check.max_abs_error << " of " << check.limit << ", not finite "
                     << check.wrong_nonfinite);
     REQUIRE(check.ok());
   }
 }
 
-/// Head sizes within those that the schedule is for: Dv is another, and no instruction divides D.
-std::map<std::string, std::int64_t> ragged_widths(const std::string& schedule) {
-  const std::int64_t most = head_size_of(schedule);
+void require_within_contract(const Case& c, const HostTensors& outputs) {
+  require_within_contract(oracle_of(c), outputs);
+}
+
+/// Head sizes within those that schedules for `most` are for: Dv is another, and no instruction divides D.
+std::map<std::string, std::int64_t> ragged_widths(std::int64_t most) {
   return {{"D", most - 24}, {"Dv", most / 2 + 16}};
 }
 
@@ -49,16 +56,36 @@ std::vector<ScalarType> types_of(const std::string& schedule) {
   return types;
 }
 
-/// Every schedule that runs here, type and mask.
-void for_each_build(const std::function<void(const std::string& schedule, ScalarType dtype, bool causal)>& check) {
-  for (const std::string& schedule : tensor_core_schedule_names()) {
-    if (!runs_here(schedule)) continue;
-    for (const ScalarType dtype : types_of(schedule))
-      for (const bool causal : {false, true}) {
-        INFO(schedule << " " << name_of(dtype) << (causal ? " causal" : " full"));
-        check(schedule, dtype, causal);
-      }
+/// Schedules that run here and take the same inputs.
+struct Group {
+  std::vector<std::string> schedules;
+  std::int64_t head_size;
+  ScalarType dtype;
+  std::int64_t heads;  // of queries for each of keys, where any number will do
+  bool causal;
+
+  void require_within_contract(const Case& c) const {
+    const OutputOracle oracle = oracle_of(c);
+    for (const std::string& schedule : schedules) {
+      INFO(schedule << " " << name_of(dtype) << (causal ? " causal " : " full ") << c.extents.at("Sq") << " x "
+                    << c.extents.at("Sk"));
+      ::require_within_contract(oracle, run_case(c, schedule, Device::cuda(0)));
+    }
   }
+};
+
+/// Every schedule that runs here, type and mask.
+std::vector<Group> groups() {
+  std::map<std::tuple<std::int64_t, ScalarType, std::int64_t>, std::vector<std::string>> schedules;
+  for (const std::string& schedule : tensor_core_schedule_names())
+    if (runs_here(schedule))
+      for (const ScalarType dtype : types_of(schedule))
+        schedules[{head_size_of(schedule), dtype, group_of(schedule)}].push_back(schedule);
+  std::vector<Group> out;
+  for (const auto& [inputs, names] : schedules)
+    for (const bool causal : {false, true})
+      out.push_back({names, std::get<0>(inputs), std::get<1>(inputs), std::get<2>(inputs), causal});
+  return out;
 }
 
 }  // namespace
@@ -69,15 +96,12 @@ TEST_CASE("tensor cores: every schedule, type and mask at ragged lengths") {
   const std::vector<std::pair<std::int64_t, std::int64_t>> lengths{
       {1, 1}, {1, 1000}, {63, 65}, {64, 64}, {65, 1}, {127, 129}, {129, 63}, {127, 1000}, {1000, 127}, {1000, 64}};
   unsigned seed = 900;
-  for_each_build([&](const std::string& schedule, ScalarType dtype, bool causal) {
+  for (const Group& group : groups())
     for (const auto& [sq, sk] : lengths) {
-      std::map<std::string, std::int64_t> extents = ragged_widths(schedule);
-      extents.insert({{"B", 2}, {"Hq", 3}, {"Hkv", 1}, {"Sq", sq}, {"Sk", sk}});
-      INFO(sq << " x " << sk);
-      const Case c = make_case(causal, std::move(extents), dtype, seed += 3);
-      require_within_contract(c, run_case(c, schedule, Device::cuda(0)));
+      std::map<std::string, std::int64_t> extents = ragged_widths(group.head_size);
+      extents.insert({{"B", 2}, {"Hq", group.heads}, {"Hkv", 1}, {"Sq", sq}, {"Sk", sk}});
+      group.require_within_contract(make_case(group.causal, std::move(extents), group.dtype, seed += 3));
     }
-  });
 }
 
 TEST_CASE("tensor cores: consumers that take turns, and exponentials by polynomials, at ragged lengths") {
@@ -102,43 +126,43 @@ TEST_CASE("tensor cores: consumers that take turns, and exponentials by polynomi
 TEST_CASE("tensor cores: every schedule at lengths of 4097") {
   ASTATIDE_NEED_GPU();
   unsigned seed = 2900;
-  for_each_build([&](const std::string& schedule, ScalarType dtype, bool causal) {
+  for (const Group& group : groups()) {
     // The comparison takes seconds: two of the four builds. With more rows than keys the mask leaves rows empty.
     std::vector<std::pair<std::int64_t, std::int64_t>> lengths;
-    if (dtype == ScalarType::f16 && !causal) lengths = {{129, 4097}};
-    if (dtype != ScalarType::f16 && causal) lengths = {{4097, 129}, {4097, 4097}};
+    if (group.dtype == ScalarType::f16 && !group.causal) lengths = {{129, 4097}};
+    if (group.dtype != ScalarType::f16 && group.causal) lengths = {{4097, 129}, {4097, 4097}};
     for (const auto& [sq, sk] : lengths) {
-      std::map<std::string, std::int64_t> extents = ragged_widths(schedule);
+      std::map<std::string, std::int64_t> extents = ragged_widths(group.head_size);
       extents.insert({{"B", 1}, {"Hq", 2}, {"Hkv", 1}, {"Sq", sq}, {"Sk", sk}});
-      INFO(sq << " x " << sk);
-      const Case c = make_case(causal, std::move(extents), dtype, seed += 3);
-      require_within_contract(c, run_case(c, schedule, Device::cuda(0)));
+      group.require_within_contract(make_case(group.causal, std::move(extents), group.dtype, seed += 3));
     }
-  });
+  }
 }
 
 TEST_CASE("tensor cores: head sizes that are padded, and Dv other than D") {
   ASTATIDE_NEED_GPU();
   unsigned seed = 400;
-  for (const std::string& schedule : tensor_core_schedule_names()) {
-    if (!runs_here(schedule)) continue;
+  for (const ScalarType dtype : {ScalarType::bf16, ScalarType::f32})
     for (const auto& [d, dv] : {std::pair{8, 8}, {40, 64}, {72, 40}, {96, 96}, {128, 128}, {192, 128}, {256, 256}}) {
       const Case c = make_case(true, {{"B", 1}, {"Hq", 2}, {"Hkv", 1}, {"Sq", 200}, {"Sk", 333}, {"D", d}, {"Dv", dv}},
-                               types_of(schedule).back(), seed += 3);
-      INFO(schedule << " D " << d << " Dv " << dv);
-      HostTensors outputs;
-      try {
-        outputs = run_case(c, schedule, Device::cuda(0));
-      } catch (const UserError& error) {
-        // Registers or shared memory; the schedule for large heads must take them.
-        INFO(error.what());
-        REQUIRE(schedule != "sm90/flash3_d256");
-        REQUIRE(std::max(d, dv) > (schedule == "sm90/flash3_d64" ? 64 : 128));
-        continue;
+                               dtype, seed += 3);
+      const OutputOracle oracle = oracle_of(c);
+      for (const std::string& schedule : tensor_core_schedule_names()) {
+        if (!runs_here(schedule) || types_of(schedule).back() != dtype) continue;
+        INFO(schedule << " D " << d << " Dv " << dv);
+        HostTensors outputs;
+        try {
+          outputs = run_case(c, schedule, Device::cuda(0));
+        } catch (const UserError& error) {
+          // Registers or shared memory; the schedule for large heads must take them.
+          INFO(error.what());
+          REQUIRE(schedule != "sm90/flash3_d256");
+          REQUIRE(std::max(d, dv) > (schedule == "sm90/flash3_d64" ? 64 : 128));
+          continue;
+        }
+        require_within_contract(oracle, outputs);
       }
-      require_within_contract(c, outputs);
     }
-  }
 }
 
 TEST_CASE("tensor cores: clusters of two and four blocks, that stay or not, in each mode") {
@@ -169,7 +193,9 @@ TEST_CASE("tensor cores: clusters of two and four blocks, that stay or not, in e
 
 TEST_CASE("tensor cores: keys in parts, copied by each warp or by a producer, in each mode") {
   ASTATIDE_NEED_GPU();
-  std::vector<std::string> texts{shipped_schedule("sm80/decode")};
+  const std::string chosen = shipped_schedule("sm80/decode");
+  std::vector<std::string> texts{chosen, with(chosen, "[j.s, auto]}, merge: last_block", "[j.s, 32]}"),
+                                 with(chosen, "[j.s, auto]", "[j.s, {split_size: 48}]")};
   if (runs_here("sm90/flash3")) {
     const std::string parts =
         with(with(with(shipped_schedule("sm90/flash3"), ", persistent: longest_first", ""), "reorder: [b, h, i.o, j.o]",
@@ -177,6 +203,9 @@ TEST_CASE("tensor cores: keys in parts, copied by each warp or by a producer, in
              "gpu_blocks: [i.o, h, b]", "gpu_blocks: [i.o, j.s, h, b]");
     texts.push_back(parts);
     texts.push_back(with(parts, "rfactor", "cluster: 2, rfactor"));
+    texts.push_back(with(parts, "7]}", "auto]}, merge: last_block"));
+    texts.push_back(with(parts, "7]}", "{split_size: 256}]}, merge: last_block"));
+    texts.push_back(shipped_schedule("sm90/decode"));
   }
   unsigned seed = 9000;
   for (const std::string& text : texts)

@@ -72,6 +72,35 @@ std::pair<double, double> least_ms(Launchable& a, Launchable& b) {
 
 }  // namespace
 
+TEST_CASE("P01: one item more in a batch of decodes takes no jump") {
+  // Dao-AILab/flash-attention#1095: large steps at some batch sizes. 512 keys in use of 1024, 5 heads a group.
+  ASTATIDE_NEED_GPU();
+  AttentionText text;
+  text.extents = "Used";
+  text.steps = {"A[b,h,i,j] = S[b,h,i,j] where j < Used"};
+  // Schedules that give each head a block of its own step by whole waves of blocks; TMA takes no groups of 5.
+  for (const std::string name : {"sm80/decode_gqa"}) {
+    if (!runs_here(name)) continue;
+    const Schedule schedule = load_schedule(name);
+    double before = 0;
+    for (std::int64_t items = 10; items <= 50; ++items) {
+      Case c;
+      c.algorithm = attention(text);
+      c.extents = {{"B", items}, {"Hq", 40}, {"Hkv", 8},  {"Sq", 1},
+                   {"Sk", 1024}, {"D", 128}, {"Dv", 128}, {"Used", 512}};
+      c.dtype = ScalarType::f16;
+      Launchable decode(c, schedule);
+      double least = std::numeric_limits<double>::infinity();
+      for (int round = 0; round < kRounds; ++round) least = std::min(least, decode.device_ms());
+      const double gigabytes = 2e-9 * static_cast<double>(items) * 8 * 512 * 128 * 2;
+      INFO(name << ": " << items << " items " << least << " ms, " << 1e3 * gigabytes / least << " GB/s; one less "
+                << before << " ms");
+      if (items > 10) CHECK(least <= 1.25 * before);
+      before = least;
+    }
+  }
+}
+
 TEST_CASE("P02: a short sequence takes little more than the least that a launch takes") {
   // meta-pytorch/attention-gym#89: several times slower than a kernel made for it, at 128 keys.
   ASTATIDE_NEED_GPU();

@@ -91,6 +91,9 @@ TEST_CASE("the hottest loop of sm80/flash2 is as it was") { check_hot_loop("sm80
 TEST_CASE("the hottest loop of sm80/flash2_d64 is as it was") { check_hot_loop("sm80/flash2_d64"); }
 TEST_CASE("the hottest loop of sm80/flash2_tf32 is as it was") { check_hot_loop("sm80/flash2_tf32"); }
 TEST_CASE("the hottest loop of sm80/decode is as it was") { check_hot_loop("sm80/decode"); }
+TEST_CASE("the hottest loop of sm80/decode_gqa is as it was") { check_hot_loop("sm80/decode_gqa"); }
+TEST_CASE("the hottest loop of sm90/decode_gqa is as it was") { check_hot_loop("sm90/decode_gqa"); }
+TEST_CASE("the hottest loop of sm90/decode is as it was") { check_hot_loop("sm90/decode"); }
 TEST_CASE("the hottest loop of sm90/flash2_wgmma is as it was") { check_hot_loop("sm90/flash2_wgmma"); }
 TEST_CASE("the hottest loop of sm90/flash3_plain is as it was") { check_hot_loop("sm90/flash3_plain"); }
 TEST_CASE("the hottest loop of sm90/flash3 is as it was") { check_hot_loop("sm90/flash3"); }

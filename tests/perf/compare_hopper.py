@@ -6,16 +6,16 @@ timed warm, by device events; the table holds the median of the rounds and the r
 
 Usage: python3 tests/perf/compare_hopper.py PROGRAM [ROUNDS] [wall]        (run in the root of the tree)
 """
-import json
 import random
 import statistics
-import subprocess
 import sys
 
 import torch
 import torch.nn.functional as F
 import triton.testing
 from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from program import run_ms
 
 random.seed(0)
 torch.manual_seed(0)
@@ -53,12 +53,7 @@ def standard_ms(b, h, d, s, causal, dtype):
 
 def astatide_ms(program, schedule, b, h, d, s, causal, dtype):
     shape = f"B={b},Hq={h},Hkv={h},Sq={s},Sk={s},D={d},Dv={d}"
-    command = [program, "run", f"examples/{'causal_gqa' if causal else 'attention'}.yaml", "--schedule", schedule, "--shape",
-               shape, "--dtype", dtype, "--device", "cuda", "--repeat", "150" if s < 8192 else "30", "--json"]
-    report = json.loads(subprocess.run(command, capture_output=True, text=True).stdout)
-    if not report["ok"]:
-        sys.exit(f"{schedule} {shape}: {report}")
-    return report["time_ms"]["median"]
+    return run_ms(program, "causal_gqa" if causal else "attention", schedule, shape, dtype, 150 if s < 8192 else 30)
 
 
 def main():

@@ -6,16 +6,16 @@ Inputs are random normals. The tensors of a case are several times the L2 cache.
 
 Usage: python3 tests/perf/compare_torch.py PROGRAM [ROUNDS]        (run in the root of the tree)
 """
-import json
 import random
 import statistics
-import subprocess
 import sys
 
 import torch
 import torch.nn.functional as F
 import triton.testing
 from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from program import run_ms
 
 torch.backends.cuda.matmul.allow_tf32 = False
 torch.manual_seed(0)
@@ -35,13 +35,7 @@ def torch_ms(backend, dtype):
 
 def astatide_ms(program, schedule, dtype):
     shape = f"B={B},Hq={H},Hkv={H},Sq={S},Sk={S},D={D},Dv={D}"
-    command = [program, "run", "examples/attention.yaml", "--schedule", schedule, "--shape", shape, "--dtype", dtype,
-               "--device", "cuda", "--repeat", "30", "--json"]
-    result = subprocess.run(command, capture_output=True, text=True)
-    report = json.loads(result.stdout)
-    if not report["ok"]:
-        sys.exit(f"{schedule} {dtype}: {report}")
-    return report["time_ms"]["median"]
+    return run_ms(program, "attention", schedule, shape, dtype, 30)
 
 
 def main():

@@ -9,6 +9,7 @@
 #include "compiler/tile/interpret.h"
 #include "tests/support/random_schedule.h"
 #include "tests/support/schedule_cases.h"
+#include "tests/support/stage_values.h"
 #include "tests/support/tensor_distance.h"
 
 namespace astatide::testing {
@@ -23,10 +24,7 @@ void require_stages_equal(const Algorithm& algorithm, const Schedule& schedule, 
   int stages = 0;
   compile(algorithm, schedule, options, [&](std::string_view stage, const tile::Program& program) {
     ++stages;
-    const double found = distance(tile::interpret(program, algorithm, arguments), expected);
-    if (found < kTolerance) return;
-    INFO("after " << stage << ":\n" << tile::print(program));
-    REQUIRE(found < kTolerance);
+    require_stage_values(stage, program, algorithm, arguments, expected);
   });
   REQUIRE(stages == static_cast<int>(pass_table().size()) + 1);
 }

@@ -7,6 +7,7 @@
 #include "compiler/pipeline.h"
 #include "compiler/tile/interpret.h"
 #include "tests/support/schedule_cases.h"
+#include "tests/support/stage_values.h"
 #include "tests/support/tensor_distance.h"
 
 namespace astatide::testing {
@@ -61,10 +62,7 @@ void require_stages(const Algorithm& algorithm, const Schedule& schedule, Scalar
         // Roles run at the same time, which the interpreter can't do.
         const tile::Stmt& end = program.kernels[0].body.back();
         if (std::holds_alternative<tile::Role>(end.node)) return;
-        const double found = distance(tile::interpret(program, algorithm, arguments), expected);
-        if (found < kTolerance) return;
-        INFO("after " << stage << ":\n" << tile::print(program));
-        REQUIRE(found < kTolerance);
+        require_stage_values(stage, program, algorithm, arguments, expected);
       });
   REQUIRE(tile::print(last).find("-> delayed") != std::string::npos);
 }

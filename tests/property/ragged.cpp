@@ -7,6 +7,7 @@
 #include "compiler/pipeline.h"
 #include "compiler/tile/interpret.h"
 #include "tests/support/schedule_cases.h"
+#include "tests/support/stage_values.h"
 #include "tests/support/tensor_distance.h"
 
 namespace astatide::testing {
@@ -51,8 +52,7 @@ void require_every_stage(const std::string& text, ScalarType type, std::int64_t 
           [&](std::string_view stage, const tile::Program& program) {
             roles = roles || (stage == "specialize_roles" && program.kernels[0].producers > 0);
             if (roles) return;
-            INFO("after " << stage << ":\n" << tile::print(program));
-            REQUIRE(distance(tile::interpret(program, algorithm, arguments), expected) < kTolerance);
+            require_stage_values(stage, program, algorithm, arguments, expected);
           });
 }
 

@@ -13,6 +13,7 @@
 #include "tests/support/random_algorithm.h"
 #include "tests/support/random_schedule.h"
 #include "tests/support/schedule_cases.h"
+#include "tests/support/stage_values.h"
 #include "tests/support/tensor_distance.h"
 
 namespace astatide::testing {
@@ -46,10 +47,7 @@ tile::Program require_relaxed_stages_equal(const Algorithm& algorithm, const Sch
   compile(algorithm, schedule, options, [&](std::string_view stage, const tile::Program& program) {
     if (stage == "relax_rescale") relaxed = program;
     if (relaxed.kernels.empty()) return;
-    const double found = distance(tile::interpret(program, algorithm, arguments), expected);
-    if (found < kTolerance) return;
-    INFO("after " << stage << ":\n" << tile::print(program));
-    REQUIRE(found < kTolerance);
+    require_stage_values(stage, program, algorithm, arguments, expected);
   });
   return relaxed;
 }

@@ -21,6 +21,7 @@ class RandomSchedule {
     if (online) add_rescale(builder);
     if (below(2) == 0) builder.name("schedule " + std::to_string(below(100)));
     for (const auto& [extent, value] : numbers(1, std::int64_t{1} << 40, below(3))) builder.bound(extent, value);
+    if (below(3) == 0) builder.deterministic();
     if (below(4) == 0) {
       const auto consumers = static_cast<int>(between(1, 3));
       builder.warps(1, consumers, consumers > 1 && below(2) == 0);
@@ -84,6 +85,18 @@ class RandomSchedule {
         info.power_of_two ? std::int64_t{1} << below(7)
                           : between(std::max<std::int64_t>(info.least, 1), std::max<std::int64_t>(info.most, 1)));
     switch (*info.kind) {
+      case DirectiveKind::split: {
+        const std::vector<std::string> axes = names(3);
+        out.split({{axes[0], {axes[1], axes[2]}}});
+        break;
+      }
+      case DirectiveKind::fuse: {
+        std::vector<std::string> axes = names(4);
+        const std::string fused = axes.back();
+        axes.pop_back();
+        out.fuse({{fused, axes}});
+        break;
+      }
       case DirectiveKind::tile:
         out.tile(numbers(info.least, info.most, count));
         break;
@@ -95,9 +108,21 @@ class RandomSchedule {
         break;
       case DirectiveKind::rfactor: {
         const std::string axis = names(1)[0];
-        out.rfactor(axis, axis + ".s", number);
+        switch (below(3)) {
+          case 0:
+            out.rfactor(axis, axis + ".s", number);
+            break;
+          case 1:
+            out.rfactor({axis, axis + ".s", 0, between(1, 1 << 20)});
+            break;
+          default:
+            out.rfactor({axis, axis + ".s"});
+        }
         break;
       }
+      case DirectiveKind::merge:
+        out.merge(static_cast<MergeBy>(below(2)));
+        break;
       case DirectiveKind::gpu_blocks:
         out.gpu_blocks(loops());
         break;
@@ -196,6 +221,7 @@ class CppReader {
         if (alternate) expect(", true");
         builder.warps(producer, consumer, alternate);
       }
+      if (call == "deterministic") builder.deterministic();
       if (call == "place") builder.place(placement());
       expect(")");
     }
@@ -275,6 +301,21 @@ class CppReader {
     expect("}");
     return out;
   }
+  AxisParts axis_parts() {
+    const bool braced = next_is('A');
+    if (braced) expect("AxisParts{");
+    AxisParts out;
+    out.axis = string();
+    expect(",");
+    out.loop = string();
+    expect(",");
+    out.parts = integer();
+    if (!braced) return out;
+    expect(",");
+    out.size = integer();
+    expect("}");
+    return out;
+  }
   std::vector<LoopName> loops() {
     std::vector<LoopName> out;
     expect("{");
@@ -305,19 +346,36 @@ class CppReader {
     return out;
   }
 
+  AxisLists axis_lists() {
+    AxisLists out;
+    expect("{");
+    while (!next_is('}')) {
+      expect("{");
+      const std::string axis = string();
+      expect(",");
+      out.emplace_back(axis, loops());
+      expect("}");
+      if (next_is(',')) expect(",");
+    }
+    expect("}");
+    return out;
+  }
+
   void add(PlacementBuilder& out, const std::string& call) {
-    if (call == "tile") {
+    if (call == "split") {
+      out.split(axis_lists());
+    } else if (call == "fuse") {
+      out.fuse(axis_lists());
+    } else if (call == "tile") {
       out.tile(axis_numbers());
     } else if (call == "reorder") {
       out.reorder(loops());
     } else if (call == "descending") {
       out.descending(loops());
     } else if (call == "rfactor") {
-      const std::string axis = string();
-      expect(",");
-      const LoopName loop = string();
-      expect(",");
-      out.rfactor(axis, loop, integer());
+      out.rfactor(axis_parts());
+    } else if (call == "merge") {
+      out.merge(enumerator() == "MergeBy::last_block" ? MergeBy::last_block : MergeBy::kernel);
     } else if (call == "gpu_blocks") {
       out.gpu_blocks(loops());
     } else if (call == "cluster") {

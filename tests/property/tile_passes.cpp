@@ -70,7 +70,8 @@ Schedule random_schedule(const std::string& name, const Algorithm& algorithm, Ra
   const std::int64_t ring = random.pick(1, 3);
   for (Placement& placement : out.placements) {
     for (Directive& directive : placement.directives)
-      if (directive.kind == DirectiveKind::tile) directive.value = AxisNumbers{{"i", rows}, {"j", columns}};
+      if (directive.kind == DirectiveKind::tile)
+        for (auto& [axis, extent] : std::get<AxisNumbers>(directive.value)) extent = axis == "j" ? columns : rows;
     // The product that S stands for alone has its loop over j spread over blocks.
     const bool in_loop = placement.name == "V" || (placement.name == "K" && name != "simt/standard");
     if (ring > 1 && out.target != "cpu" && in_loop)

@@ -99,6 +99,12 @@ HostArray HostArray::poisoned(ScalarType type, std::vector<std::int64_t> shape) 
   return array;
 }
 
+HostArray HostArray::zeros(ScalarType type, std::vector<std::int64_t> shape) {
+  HostArray array = poisoned(type, std::move(shape));
+  std::fill(array.bytes.data(), array.bytes.data() + array.count() * size_in_bytes(type), std::byte{0});
+  return array;
+}
+
 HostArray HostArray::of(ScalarType type, std::vector<std::int64_t> shape, const std::vector<double>& values,
                         std::vector<std::int64_t> strides) {
   HostArray array = poisoned(type, std::move(shape));
@@ -189,18 +195,21 @@ void CpuProgram::run(std::map<std::string, HostArray*> tensors, const std::map<s
                      const std::map<std::string, float>& scalars, runtime::CpuWorkers& workers) {
   std::map<std::string, std::int64_t> sizes = extents;
   sizes.insert(program_.known.begin(), program_.known.end());
+  if (program_.parts) sizes[program_.parts->extent] = program_.parts->choose(sizes, workers.threads());
   std::map<std::string, HostArray> scratch;
   for (const tile::Tensor& tensor : program_.tensors) {
-    if (tensor.role != tile::Tensor::Role::scratch) continue;
+    const bool counters = tensor.role == tile::Tensor::Role::counters;
+    if (tensor.role != tile::Tensor::Role::scratch && !counters) continue;
     std::vector<std::int64_t> shape;
     for (const Expr& dim : tensor.dims) shape.push_back(evaluate_integer(dim, sizes));
-    scratch[tensor.name] = HostArray::poisoned(tensor.type, shape);
+    scratch[tensor.name] = counters ? HostArray::zeros(tensor.type, shape) : HostArray::poisoned(tensor.type, shape);
     tensors[tensor.name] = &scratch[tensor.name];
   }
   for (const cpu::CpuKernel& kernel : module_.kernels) {
     std::vector<std::uint64_t> args;
     for (const tile::Parameter& p : kernel.parameters) {
       switch (p.kind) {
+        case tile::Parameter::Kind::arrivals:
         case tile::Parameter::Kind::pointer:
           args.push_back(reinterpret_cast<std::uintptr_t>(tensors.at(p.name)->data()));
           break;

@@ -45,6 +45,7 @@ struct HostArray {
 
   /// Dense and row-major, every byte 0xff: a NaN in every floating type.
   static HostArray poisoned(ScalarType type, std::vector<std::int64_t> shape);
+  static HostArray zeros(ScalarType type, std::vector<std::int64_t> shape);
   /// Rounded from doubles, row-major over the shape whatever the strides.
   static HostArray of(ScalarType type, std::vector<std::int64_t> shape, const std::vector<double>& values,
                       std::vector<std::int64_t> strides = {});

@@ -22,11 +22,14 @@ class Draw {
     online_ = chance(2);
     ScheduleBuilder builder(cuda_ ? "sm_80" : "cpu");
     builder.rewrite(online_ ? RewriteMode::online : RewriteMode::none);
+    choose_rows();
     const Expr& extent = cascade_.axis_extents.at(cascade_.axis);
     if (const auto* name = extent.as<Variable>(); name && (!online_ || chance(5)))
       builder.bound(name->name, std::max<std::int64_t>(1, sizes_.at(name->name)));
 
     PlacementBuilder main = nest(main_output(), true);
+    if (!split_.empty()) main.split({{split_, {"outer", "inner"}}});
+    if (!fused_.empty()) main.fuse({{"fused", fused_}});
     for (const Func& func : algorithm_.define)
       if (has_place(func.name) && !chance(8)) placed_.insert(func.name);
     for (const Func& func : algorithm_.define)
@@ -38,6 +41,23 @@ class Draw {
   }
 
  private:
+  /// Those of the algorithm, or two of them in one, perhaps after one was split.
+  void choose_rows() {
+    rows_ = cascade_.rows;
+    split_.clear();
+    fused_.clear();
+    if (rows_.size() < 2 || !chance(4)) return;
+    std::shuffle(rows_.begin(), rows_.end(), random_);
+    if (chance(2)) {
+      split_ = rows_.front();
+      rows_.front() = "outer";
+      rows_.push_back("inner");
+    }
+    fused_.assign(rows_.end() - 2, rows_.end());
+    rows_.resize(rows_.size() - 2);
+    rows_.push_back("fused");
+  }
+
   bool chance(int in) { return std::uniform_int_distribution<int>(0, in - 1)(random_) == 0; }
   template <class T>
   T pick(const std::vector<T>& from) {
@@ -90,10 +110,10 @@ class Draw {
     PlacementBuilder out(name);
     AxisNumbers tiles;
     std::vector<LoopName> order;
-    for (std::size_t n = 0; n < cascade_.rows.size(); ++n) {
-      const bool tiled = n + 1 == cascade_.rows.size();
-      if (tiled) tiles.emplace_back(cascade_.rows[n], tile());
-      order.push_back(cascade_.rows[n] + (tiled ? ".o" : ""));
+    for (std::size_t n = 0; n < rows_.size(); ++n) {
+      const bool tiled = n + 1 == rows_.size();
+      if (tiled) tiles.emplace_back(rows_[n], tile());
+      order.push_back(rows_[n] + (tiled ? ".o" : ""));
     }
     tiles.emplace_back(cascade_.axis, tile());
     out.tile(tiles);
@@ -116,7 +136,11 @@ class Draw {
       const LoopName parts = cascade_.axis + ".s";
       const auto place = static_cast<std::ptrdiff_t>(std::uniform_int_distribution<std::size_t>(0, blocks)(random_));
       order.insert(order.begin() + place, parts);
-      out.rfactor(cascade_.axis, parts, std::uniform_int_distribution<int>(2, 9)(random_));
+      const std::int64_t tile = out.placement().tile_of(cascade_.axis).value_or(1);
+      out.rfactor(pick<AxisParts>({{cascade_.axis, parts, std::uniform_int_distribution<int>(2, 9)(random_)},
+                                   {cascade_.axis, parts, 0, tile * std::uniform_int_distribution<int>(1, 3)(random_)},
+                                   {cascade_.axis, parts}}));
+      if (chance(2)) out.merge(MergeBy::last_block);
       ++blocks;
       ++at;
     }
@@ -182,6 +206,8 @@ class Draw {
   const std::map<std::string, std::int64_t>& sizes_;
   std::mt19937& random_;
   std::set<std::string> placed_;
+  std::vector<std::string> rows_, fused_;  // of the schedule under construction
+  std::string split_;
   const int largest_;
   bool cuda_ = false, online_ = true;
   std::vector<LoopName> loops_;  // of the main output

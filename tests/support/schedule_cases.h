@@ -18,9 +18,9 @@ inline std::string shipped_schedule(const std::string& name) {
 }
 
 inline std::vector<std::string> shipped_schedule_names() {
-  return {"simt/standard",        "simt/fused_row", "simt/flash1",  "simt/flash2",
-          "simt/flash2_shared_s", "simt/decode",    "cpu/standard", "cpu/fused_row",
-          "cpu/flash1",           "cpu/flash2",     "cpu/decode"};
+  return {"simt/standard", "simt/fused_row",  "simt/flash1",   "simt/flash2",   "simt/flash2_shared_s",
+          "simt/decode",   "simt/decode_gqa", "cpu/standard",  "cpu/fused_row", "cpu/flash1",
+          "cpu/flash2",    "cpu/decode",      "cpu/decode_gqa"};
 }
 
 /// All that are shipped whose products are by tensor cores: for inputs of 16 bits, some for f32 too.
@@ -36,7 +36,10 @@ inline std::vector<std::string> tensor_core_schedule_names() {
 inline bool takes_f32(const std::string& schedule) { return schedule.ends_with("_tf32"); }
 
 /// Whether a schedule is for few queries: it keeps states of parts of the keys for each.
-inline bool for_few_queries(const std::string& schedule) { return schedule.ends_with("/decode"); }
+inline bool for_few_queries(const std::string& schedule) { return schedule.find("/decode") != std::string::npos; }
+
+/// Query heads for each head of keys, where any number will do: TMA copies whole groups that divide a tile.
+inline std::int64_t group_of(const std::string& schedule) { return schedule == "sm90/decode_gqa" ? 4 : 3; }
 
 /// The head size that a schedule of tensor cores is for.
 inline std::int64_t head_size_of(const std::string& schedule) {

@@ -1,7 +1,9 @@
 #include <catch2/catch.hpp>
 
+#include "api/check_outputs.h"
 #include "compiler/cpu/emit.h"
 #include "compiler/support/diagnostic.h"
+#include "tests/support/case_run.h"
 #include "tests/support/streaming_program.h"
 
 using namespace astatide;
@@ -16,6 +18,26 @@ TEST_CASE("The width of vectors follows the processor's features") {
 
 TEST_CASE("The host's description is the same every time it is asked for") {
   CHECK(cpu::detect_host().features == cpu::detect_host().features);
+}
+
+TEST_CASE("Inputs of 16 bits are compared as what they hold where their loads are masked") {
+  // A tile of one row and 5 columns, 8 lanes: the comparison was one of halves, its operands swapped.
+  testing::Case c;
+  c.algorithm = parse_algorithm(
+      "algorithm: masked\nextents: [R, N, D]\ninputs: {Q: [R, D], K: [N, D], sign: [R, N]}\ndefine:\n"
+      "  - S[i,j] = sum(d, Q[i,d] * K[j,d]) where sign[i,j] > 0.0\n  - O[i] = max(j, S[i,j])\noutputs: [O]\n",
+      "masked.yaml");
+  c.extents = {{"R", 3}, {"N", 11}, {"D", 4}};
+  c.dtype = ScalarType::f16;
+  c.inputs = {{"Q", testing::gaussian(c.dtype, {3, 4}, 1)},
+              {"K", testing::gaussian(c.dtype, {11, 4}, 2)},
+              {"sign", testing::gaussian(c.dtype, {3, 11}, 3)}};
+  const Schedule schedule = parse_schedule(
+      "target: cpu\nO: {tile: {i: 1, j: 5}, parallel: [i.o]}\nS: {compute_at: j.o, store_in: shared}\n"
+      "Q: {stage_at: i.o, store_in: shared}\nK: {stage_at: j.o, store_in: shared}\n",
+      "masked.yaml");
+  const testing::HostTensors outputs = testing::run_case(c, schedule, Device::cpu());
+  for (const OutputCheck& check : check_outputs(c.algorithm, c.extents, {}, c.inputs, outputs)) CHECK(check.ok());
 }
 
 TEST_CASE("Emitting a program twice gives the same bitcode") {

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "compiler/cuda/emit.h"
+#include "tests/support/case_run.h"
 #include "tests/support/schedule_cases.h"
 
 namespace astatide::testing {
@@ -123,6 +124,21 @@ TEST_CASE("a tile of two blocks of rows a consumer, and of columns that fill no 
   // Three matrices of 8 columns: the fourth of the second step lies beyond them.
   CHECK(holds(text, "for (int n = 0; n < 1; ++n) {"));
   CHECK(holds(text, ", 0u, 0u);"));
+}
+
+TEST_CASE("what TMA copies lies in panels, also where nothing but registers reads it and no panel is full") {
+  const std::string text = with(shipped_schedule("sm90/flash3"), "Q: {stage_at: i.o, store_in: shared",
+                                "Q: {stage_at: i.o, store_in: [shared, register]");
+  for (const std::int64_t width : {8, 16, 40, 72, 128}) {
+    const CompileOptions options{*find_target("sm_90a"), {{"D", width}, {"Dv", width}}, ScalarType::bf16};
+    const tile::Program program = compile(attention(), parse_schedule(text, "held.yaml"), options);
+    const tile::Mem* held = program.kernels[0].find("Q_s");
+    INFO("D " << width);
+    REQUIRE(held);
+    CHECK(std::holds_alternative<tile::Panels>(held->layout));
+    // A box of rows of whole panels fits.
+    CHECK(held->byte_count() == held->extent_of("i") * ((width + 63) / 64) * 128);
+  }
 }
 
 }  // namespace astatide::testing

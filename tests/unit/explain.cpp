@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/astatide.h"
+#include "tests/support/paths.h"
 #include "tests/support/run_program.h"
 
 using namespace astatide;
@@ -80,6 +81,32 @@ TEST_CASE("explain: parts of an axis, and what the kernel that merges them reads
   CHECK(merge.at("O").written == 32.0 * 128 * 4);
   CHECK(e.statistics.scratch_bytes() == 32.0 * 32 * (128 + 2) * 4);
   CHECK(!explain_named("attention", "simt/flash2", kLong, "sm_90a").parts);
+}
+
+TEST_CASE("explain: the tree of a reduction is that of the kernel, the length and the parts, not of the batch") {
+  std::map<std::string, std::int64_t> sizes = kLong;
+  sizes["Sq"] = 1;
+  const auto tree = [&](const std::string& how, std::int64_t batch, std::int64_t keys) {
+    sizes["B"] = batch, sizes["Sk"] = keys;
+    std::string text = text_of(source_path("schedules/simt/decode.yaml"));
+    text.replace(text.find("32]}"), 4, how + "]}, merge: last_block");
+    const Explanation e = explain(load_algorithm("attention"), parse_schedule(text, "decode.yaml"),
+                                  {*find_target("sm_90a"), sizes, ScalarType::f32});
+    REQUIRE(e.parts);
+    return std::pair(e.parts->parts, e.tree.hash);
+  };
+  CHECK(tree("{split_size: 1024}", 1, 8192).first == 8);
+  CHECK(tree("{split_size: 1024}", 1, 8193).first == 9);
+  CHECK(tree("{split_size: 1024}", 1, 0).first == 1);
+  CHECK(tree("{split_size: 1024}", 1, 8192) == tree("{split_size: 1024}", 7, 8192));
+  CHECK(tree("{split_size: 1024}", 1, 8192).second != tree("{split_size: 2048}", 1, 8192).second);
+  CHECK(tree("{split_size: 1024}", 1, 8192).second != tree("{split_size: 1024}", 1, 8191).second);
+  // 132 multiprocessors with as many blocks as fit, 32 heads: whole parts in one wave, fewer for more items.
+  const auto [few, many] = std::pair(tree("auto", 1, 8192), tree("auto", 2, 8192));
+  CHECK(few.first >= 132 / 32);
+  CHECK(many.first == few.first / 2);
+  CHECK(few.second != many.second);
+  CHECK(tree("auto", 1000, 8192).first == 1);
 }
 
 TEST_CASE("explain: blocks per multiprocessor follow from what a block takes") {

@@ -139,12 +139,44 @@ TEST_CASE(
   CHECK(parts.find("copy O[") == std::string::npos);
   CHECK(parts.find("copy m_parts[j_s,b,h,i] at i = i_o*16 < Sq <- m via store") != std::string::npos);
   CHECK(merge.find("tiles(i_o: Sq, h: Hq, b: B) threads 1 x 32") != std::string::npos);
-  CHECK(merge.find("  for j_s in 0 .. 32 serial\n"
+  CHECK(merge.find("  for j_s in 0 .. 32 serial unroll 16\n"
                    "    copy m_part <- m_parts[j_s,b,h,i] at i = i_o via load\n"
                    "    map m = max(m, m_part)\n"
-                   "  for j_s in 0 .. 32 serial\n") != std::string::npos);
+                   "  for j_s in 0 .. 32 serial unroll 16\n") != std::string::npos);
   CHECK(merge.find("map l = l + l_part * exp(m_part - safe(m))") != std::string::npos);
   CHECK(merge.find("copy O[b,h,i,e]") != std::string::npos);
+}
+
+TEST_CASE("the last block of those that arrive runs what a second kernel would, on the states that all have stored") {
+  const Stages stages = compiled(example_algorithm("causal_gqa"), with(shipped_schedule("simt/decode"), "[j.s, 32]}",
+                                                                       "[j.s, auto]}, merge: last_block"));
+  const tile::Program& lowered = stages.after("lower");
+  REQUIRE(lowered.kernels.size() == 1);
+  REQUIRE(lowered.parts);
+  CHECK(lowered.parts->extent == "j_parts");
+  // Whole parts for all blocks in one wave; never more than tiles, never none.
+  const auto chosen = [&](std::int64_t batch, std::int64_t keys, std::int64_t resident) {
+    return lowered.parts->choose({{"B", batch}, {"Hq", 8}, {"Hkv", 8}, {"Sq", 17}, {"Sk", keys}, {"D", 64}, {"Dv", 64}},
+                                 resident);
+  };
+  CHECK(chosen(1, 8192, 132) == 8);
+  CHECK(chosen(2, 8192, 132) == 4);
+  CHECK(chosen(9, 8192, 132) == 1);
+  CHECK(chosen(1, 130, 132) == 3);
+  CHECK(chosen(1, 0, 132) == 1);
+  CHECK(chosen(0, 8192, 4) == 4);
+  const tile::Tensor* arrivals = lowered.find_tensor("arrivals");
+  REQUIRE(arrivals);
+  CHECK(arrivals->role == tile::Tensor::Role::counters);
+  const std::string kernel = tile::print(lowered.kernels[0]);
+  const std::size_t stored = kernel.find("copy O_acc_parts[j_s,b,h,i,e]");
+  const std::size_t arrives =
+      kernel.find("arrive last = last of j_parts at arrivals[b,h,i_o] for O_acc_parts, l_parts, m_parts");
+  const std::size_t merges = kernel.find("copy m_part <- m_parts[part,b,h,i]");
+  REQUIRE(stored != std::string::npos);
+  CHECK(stored < arrives);
+  REQUIRE(merges != std::string::npos);
+  CHECK(arrives < merges);
 }
 
 TEST_CASE("a part with loops over rows inside its tiles keeps its running state where it leaves it") {

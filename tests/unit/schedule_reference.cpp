@@ -114,6 +114,8 @@ nlohmann::json to_json(const Schedule& schedule) {
         value = numbers(*entries);
       } else if (const auto* part = std::get_if<Fraction>(&directive.value)) {
         value[std::string(directive_info(directive.kind).words[0])] = to_string(*part);
+      } else if (const auto* lists = std::get_if<AxisLists>(&directive.value)) {
+        for (const auto& [axis, names] : *lists) value[axis] = names;
       } else if (const auto* parts = std::get_if<AxisParts>(&directive.value)) {
         value[parts->axis] = {parts->loop, parts->parts};
       } else {

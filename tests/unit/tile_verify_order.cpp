@@ -249,6 +249,19 @@ TEST_CASE("rule: a tile is not whole on one path and a share on another") {
 
 // ---------------------------------------------------------------- syncs, warps, roles
 
+TEST_CASE("rule: warpgroups that run loops of their own never meet") {
+  const auto fault = [](Stmt within, const std::string& warpgroup) {
+    Program program = one_kernel({kTile}, {statement(Role{"consumer", 2, 0, {kLoad, std::move(within), kStore}})});
+    program.kernels[0].warpgroup = warpgroup;
+    return build::fault_of(program, "specialize_roles");
+  };
+  CHECK_THAT(fault(sync(), "w"), Contains("need not come here equally often"));
+  CHECK(fault(sync(), "").empty());
+  Let own{"own", Expr(4), variable("w")};
+  CHECK(fault(statement(own), "w").empty());
+  CHECK_THAT(fault(statement(own), ""), Contains("nothing in scope is named w"));
+}
+
 TEST_CASE("rule: a sync stands between a write and a read of shared memory") {
   const Mem s = in_shared("s", {{"i", 4}});
   const Stmt write = copy("s", "t");
