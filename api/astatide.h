@@ -66,7 +66,7 @@ struct BuildOptions {
 struct LaunchArguments {
   /// Every input and every output by name. All tensors of one algorithm agree in their extents. Indices that are read
   /// from an input of integers must be inside the dimension that they index: checked on the CPU, the caller's promise
-  /// on a GPU.
+  /// on a GPU without `check_indices`.
   std::map<std::string, TensorView> tensors;
   /// Scalars that differ from their defaults.
   std::map<std::string, double> scalars;
@@ -78,6 +78,10 @@ struct LaunchArguments {
   /// the executable keeps its own, one for each stream. Growing it waits for the stream, so a launch that is captured
   /// into a graph brings its own.
   void* workspace = nullptr;
+  /// Looks at every place of such indices, however many, before anything is launched: pages that a tensor has not got,
+  /// items that are longer than their extent or less than nothing, inputs that are not as monotone as they say. On a
+  /// GPU the inputs of integers are copied to the host for it, which waits for the stream.
+  bool check_indices = false;
 };
 
 struct Counters {

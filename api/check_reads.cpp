@@ -18,57 +18,78 @@ class SiteFinder {
     func_ = &func;
     std::vector<Expr> predicates;
     if (func.where_predicate) {
-      find(*func.where_predicate, {}, func.indices);
+      find(*func.where_predicate, {{}, nullptr}, func.indices);
       predicates.push_back(*func.where_predicate);
     }
-    find(func.value, predicates, func.indices);
-    for (const Expr& place : func.stored) find(place, {}, func.indices);
+    find(func.value, {predicates, nullptr}, func.indices);
+    for (const Expr& place : func.stored) find(place, {{}, nullptr}, func.indices);
     const std::vector<Expr> shape = func.stored.empty() ? std::vector<Expr>{} : shape_of(algorithm_, func.name);
     for (std::size_t dim = 0; dim < func.stored.size(); ++dim)
-      add_site(func.name, dim, func.stored[dim], shape[dim], {}, func.indices, func.where, true);
+      add_site({func_->name, func.name, dim, func.stored[dim], shape[dim], {}, {}, {}, func.indices, func.where, true});
   }
   void find_length(const std::string& axis, const Expr& length) {
     const Func named{"the length of axis " + axis, {}, length, {}, algorithm_.where};
     func_ = &named;
     const std::set<std::string> axes = free_variables(length);
-    find(length, {}, {axes.begin(), axes.end()});
+    find(length, {{}, nullptr}, {axes.begin(), axes.end()});
   }
 
  private:
-  void find(const Expr& e, const std::vector<Expr>& predicates, const std::vector<std::string>& axes) {
-    if (const auto* read = e.as<Read>()) add(*read, predicates, axes, e);
+  struct Around {
+    std::vector<Expr> predicates;
+    const Reduce* reduction;
+  };
+
+  void find(const Expr& e, const Around& around, const std::vector<std::string>& axes) {
+    if (const auto* read = e.as<Read>()) add(*read, around, axes, e);
     const auto* c = e.as<Call>();
     const auto* reduction = e.as<Reduce>();
     std::vector<std::string> inside = axes;
     if (reduction != nullptr) inside.push_back(reduction->axis);
-    std::vector<Expr> known = predicates;
+    Around known = around;
+    if (reduction != nullptr && known.reduction == nullptr) known = {{}, reduction};
     const std::vector<Expr> operands = children(e);
     for (std::size_t n = 0; n < operands.size(); ++n) {
       // Only the chosen side of a select is evaluated.
-      if (c != nullptr && c->op == Op::select && n == 1) known.push_back(c->args[0]);
+      if (c != nullptr && c->op == Op::select && n == 1) known.predicates.push_back(c->args[0]);
       find(operands[n], known, inside);
-      if (c != nullptr && c->op == Op::select && n == 1) known.pop_back();
+      if (c != nullptr && c->op == Op::select && n == 1) known.predicates.pop_back();
     }
   }
 
-  void add(const Read& read, const std::vector<Expr>& predicates, const std::vector<std::string>& axes,
-           const Expr& at) {
+  void add(const Read& read, const Around& around, const std::vector<std::string>& axes, const Expr& at) {
     const Input* input = algorithm_.find_input(read.tensor);
     const std::vector<Expr> shape = input != nullptr ? input->dims : shape_of(algorithm_, read.tensor);
     for (std::size_t dim = 0; dim < read.indices.size() && dim < shape.size(); ++dim) {
       Location where = func_->where;
       if (at.line() > 0 && at.line() == where.line) where.column = at.column();
-      add_site(read.tensor, dim, read.indices[dim], shape[dim], predicates, axes, where, false);
+      ReadSite site{func_->name, read.tensor, dim,  read.indices[dim], shape[dim], around.predicates, {}, {},
+                    axes,        where,       false};
+      if (around.reduction != nullptr && func_->where_predicate) {
+        site.ends.push_back(*func_->where_predicate);
+        site.tile_axes = tile_axes_of(at, *around.reduction);
+      }
+      add_site(std::move(site));
     }
   }
 
-  void add_site(const std::string& tensor, std::size_t dim, const Expr& index, const Expr& length,
-                const std::vector<Expr>& predicates, const std::vector<std::string>& axes, const Location& where,
-                bool stores) {
-    const auto* axis = index.as<Variable>();
+  static std::set<std::string> tile_axes_of(const Expr& operand, const Reduce& reduction) {
+    std::set<std::string> out;
+    for (const Expr& body : reduction.body)
+      visit(body, [&](const Expr& e) {
+        if (e.as<Read>() == nullptr || e == operand) return;
+        const std::set<std::string> others = free_variables(e);
+        for (const std::string& axis : free_variables(operand))
+          if (!others.contains(axis)) out.insert(axis);
+      });
+    return out;
+  }
+
+  void add_site(ReadSite site) {
+    const auto* axis = site.index.as<Variable>();
     const auto extent = axis == nullptr ? out_.axis_extents.end() : out_.axis_extents.find(axis->name);
-    if (extent != out_.axis_extents.end() && extent->second == length) return;
-    out_.sites.push_back({func_->name, tensor, dim, index, length, predicates, axes, where, stores});
+    if (extent != out_.axis_extents.end() && extent->second == site.length) return;
+    out_.sites.push_back(std::move(site));
   }
 
   const Algorithm& algorithm_;
@@ -81,8 +102,14 @@ constexpr double kMostPlaces = 1 << 20;
 
 class Checker {
  public:
-  Checker(const ReadSites& reads, const Extents& extents, const HostIntegers& data, Diagnostics& errors)
-      : reads_(reads), extents_(extents), data_(data), errors_(errors), everywhere_(reads, extents, data) {}
+  Checker(const ReadSites& reads, const Extents& extents, const HostIntegers& data, Diagnostics& errors,
+          PlacesChecked places)
+      : reads_(reads),
+        extents_(extents),
+        data_(data),
+        errors_(errors),
+        places_(places),
+        everywhere_(reads, extents, data) {}
 
   void run() {
     for (const std::string& name : reads_.monotone)
@@ -108,30 +135,35 @@ class Checker {
                   {"leave monotone out, or sort along the last dimension"});
   }
 
-  /// Calls f at each place of the axes until it gives false.
+  /// Calls f at each place of the axes beside those of `from`, with the place, until it gives false. False where there
+  /// are too many.
   template <class F>
-  bool each_place(const std::set<std::string>& axes, const F& f) const {
+  bool each_place(const IndexRanges& from, const std::set<std::string>& axes, const F& f) const {
     std::vector<std::pair<std::string, std::int64_t>> lengths;
     double places = 1;
     for (const std::string& axis : axes) {
       lengths.emplace_back(axis, everywhere_.length_of(axis));
       places *= static_cast<double>(lengths.back().second);
     }
-    if (places > kMostPlaces) return false;
+    if (places_ == PlacesChecked::few && places > kMostPlaces) return false;
+    if (places < 1) return true;
+    IndexRanges here = from;
     std::vector<std::int64_t> place(lengths.size(), 0);
-    for (std::int64_t n = 0; n < static_cast<std::int64_t>(places); ++n) {
-      IndexRanges here = everywhere_;
-      std::string text;
-      std::int64_t rest = n;
-      for (std::size_t k = lengths.size(); k-- > 0; rest /= lengths[k].second) {
-        place[k] = rest % lengths[k].second;
-        here.set_place(lengths[k].first, place[k]);
-      }
-      for (std::size_t k = 0; k < lengths.size(); ++k)
-        text += fmt::format("{}{} = {}", k == 0 ? " at " : ", ", lengths[k].first, place[k]);
-      if (!f(here, text)) break;
+    while (true) {
+      for (std::size_t k = 0; k < lengths.size(); ++k) here.set_place(lengths[k].first, place[k]);
+      if (!f(here)) return true;
+      std::size_t k = lengths.size();
+      while (k > 0 && ++place[k - 1] == lengths[k - 1].second) place[--k] = 0;
+      if (k == 0) return true;
     }
-    return true;
+  }
+
+  /// " at b = 1, j = 3".
+  static std::string text_of(const IndexRanges& here, const std::set<std::string>& axes) {
+    std::string text;
+    for (const std::string& axis : axes)
+      text += fmt::format("{}{} = {}", text.empty() ? " at " : ", ", axis, here.place_of(axis));
+    return text;
   }
 
   void check_length(const std::string& axis, const Expr& length) {
@@ -140,12 +172,12 @@ class Checker {
     std::set<std::string> axes;
     for (const std::string& name : free_variables(length))
       if (reads_.axis_extents.contains(name)) axes.insert(name);
-    each_place(axes, [&](const IndexRanges& here, const std::string& place) {
+    each_place(everywhere_, axes, [&](const IndexRanges& here) {
       const Range value = here.value_of(length);
       if (!value.is_known() || (value.least >= 0 && value.most <= static_cast<double>(most))) return true;
       const std::string text = print_expr(length, {}, true);
       errors_.error({},
-                    fmt::format("axis {} is {} = {:.0f} long{}, {} {}", axis, text, value.least, place,
+                    fmt::format("axis {} is {} = {:.0f} long{}, {} {}", axis, text, value.least, text_of(here, axes),
                                 value.least < 0 ? "the least is" : "at most", value.least < 0 ? 0 : most),
                     {value.least < 0 ? "offsets of items must not decrease"
                                      : fmt::format("--shape gives a larger {}",
@@ -157,24 +189,54 @@ class Checker {
   void check(const ReadSite& site) {
     if (everywhere_.is_empty(site.axes) || !knows(site.index)) return;
     const auto length = static_cast<double>(evaluate_integer(site.length, extents_));
-    const Range range = everywhere_.range_of(site.index, site.predicates);
+    const Range range = everywhere_.range_of(site);
     const bool inside = range.least >= 0 && range.most < length;
     const std::set<std::string> axes = everywhere_.axes_of_data(site.index, site.axes);
     if (inside && !(site.stores && !axes.empty())) return;
     if (axes.empty()) return report(site, range, length, "");
     std::vector<Range> taken;
     bool right = true;
-    const bool looked = each_place(axes, [&](const IndexRanges& place, const std::string& text) {
+    const bool looked = each_place(everywhere_, axes, [&](const IndexRanges& place) {
       IndexRanges here = place;
-      if (!here.shorten(site.axes) || here.excluded(site.predicates)) return true;
-      const Range found = here.range_of(site.index, site.predicates);
+      if (!here.shorten(site.axes) || here.excludes(site)) return true;
+      const Range found = here.range_of(site);
       right = found.least >= 0 && found.most < length;
-      if (!right) report(site, found, length, text);
+      if (!right && places_ == PlacesChecked::all && site.ends.empty()) {
+        right = is_right_at_each(site, place, axes, length);
+      } else if (!right) {
+        report(site, found, length, text_of(place, axes));
+      }
       if (site.stores) taken.push_back(found);
       return right;
     });
-    if (!looked && !inside) report(site, range, length, "");
+    if (!looked && !inside) report(site, range, length, "", true);
     if (right) check_apart(site, std::move(taken));
+  }
+
+  /// At one place of the axes of data, for each place of the others that the index and its conditions read: ranges may
+  /// join an index of one with a condition of another.
+  bool is_right_at_each(const ReadSite& site, const IndexRanges& from, const std::set<std::string>& fixed,
+                        double length) {
+    std::set<std::string> others;
+    const auto add = [&](const Expr& e) {
+      for (const std::string& name : free_variables(e))
+        if (reads_.axis_extents.contains(name) && !fixed.contains(name)) others.insert(name);
+    };
+    add(site.index);
+    for (const Expr& predicate : site.predicates) add(predicate);
+    bool right = true;
+    each_place(from, others, [&](const IndexRanges& place) {
+      IndexRanges here = place;
+      if (!here.shorten(site.axes) || here.excludes(site)) return true;
+      const Range found = here.range_of(site);
+      right = found.least >= 0 && found.most < length;
+      if (right) return true;
+      std::set<std::string> axes = fixed;
+      axes.insert(others.begin(), others.end());
+      report(site, found, length, text_of(place, axes));
+      return false;
+    });
+    return right;
   }
 
   /// Items of an output lie beside each other.
@@ -193,26 +255,38 @@ class Checker {
     }
   }
 
-  void report(const ReadSite& site, const Range& range, double length, const std::string& place) {
+  void report(const ReadSite& site, const Range& range, double length, const std::string& place,
+              bool too_many_places = false) {
     const std::string index = print_expr(site.index, {}, true);
     std::string values = "is between no limits that can be shown";
     if (range.is_known() && range.least == range.most)
       values = fmt::format("is {:.0f}", range.least);
     else if (range.is_known())
       values = fmt::format("goes from {:.0f} to {:.0f}", range.least, range.most);
+    std::string note = "the tensor has to hold every item";
+    if (!site.stores) {
+      note = fmt::format("min(max({}, 0), {}) keeps it inside", index, print_expr(site.length - Expr(1), {}, true));
+      note += site.ends.empty() ? ", as does a condition on its definition"
+                                : fmt::format(
+                                      "; of conditions on {} only ends of an axis, for all rows alike, keep an "
+                                      "operand from being read",
+                                      site.reader);
+    }
+    std::vector<std::string> notes{std::move(note)};
+    if (too_many_places)
+      notes.emplace_back("check_indices (run --check-indices) looks at each of its places, however many");
     errors_.error(
         site.where,
         fmt::format("{} {} {} at index {}, which {}{}; dimension {} has the length {:.0f}", site.reader,
                     site.stores ? "is stored in" : "reads", site.tensor, index, values, place, site.dim + 1, length),
-        {site.stores ? "the tensor has to hold every item"
-                     : fmt::format("min(max({}, 0), {}) keeps it inside, as does a condition on its definition", index,
-                                   print_expr(site.length - Expr(1), {}, true))});
+        std::move(notes));
   }
 
   const ReadSites& reads_;
   const Extents& extents_;
   const HostIntegers& data_;
   Diagnostics& errors_;
+  const PlacesChecked places_;
   const IndexRanges everywhere_;
 };
 
@@ -234,9 +308,10 @@ ReadSites find_read_sites(const Algorithm& algorithm) {
   return out;
 }
 
-void check_reads(const ReadSites& reads, const Extents& extents, const HostIntegers& data, Diagnostics& errors) {
+void check_reads(const ReadSites& reads, const Extents& extents, const HostIntegers& data, Diagnostics& errors,
+                 PlacesChecked places) {
   if (!reads.sites.empty() || !reads.monotone.empty() || !reads.axis_lengths.empty())
-    Checker(reads, extents, data, errors).run();
+    Checker(reads, extents, data, errors, places).run();
 }
 
 std::vector<std::string> index_inputs(const ReadSites& reads) {
@@ -244,6 +319,7 @@ std::vector<std::string> index_inputs(const ReadSites& reads) {
   for (const ReadSite& site : reads.sites) {
     names.merge(tensors_read(site.index));
     for (const Expr& predicate : site.predicates) names.merge(tensors_read(predicate));
+    for (const Expr& predicate : site.ends) names.merge(tensors_read(predicate));
   }
   for (const auto& [axis, length] : reads.axis_lengths) names.merge(tensors_read(length));
   std::erase_if(names, [&](const std::string& name) { return !reads.integers.contains(name); });

@@ -92,6 +92,9 @@ class CpuCode : public DeviceCode {
 
   std::int64_t resident_blocks(std::size_t) const override { return workers_->threads(); }
   bool uses_host_memory() const override { return true; }
+  void copy_to_host(const void*, std::span<std::byte>, void*) const override {
+    throw InternalError("tensors of the CPU lie with the host");
+  }
   void check_pointer(const std::string&, const void*) const override {}
 
   ScratchLease scratch(std::int64_t bytes, void*) const override { return scratch_->lend(scratch_, bytes); }

@@ -77,6 +77,15 @@ class CudaCode : public DeviceCode {
     return resident_in(context, n, module_in(context)->function(kernel.name), shape_of(kernel, 1));
   }
   bool uses_host_memory() const override { return false; }
+  void copy_to_host(const void* source, std::span<std::byte> destination, void* stream) const override {
+    const runtime::Context context = launch_context();
+    const runtime::ScopedCurrent scope(context);
+    const runtime::Stream order = runtime::Stream::borrow(context, static_cast<runtime::StreamHandle>(stream));
+    if (order.is_capturing())
+      throw UserError("check_indices reads what the stream has computed, and this one is captured into a graph",
+                      {"a launch with check_indices outside the graph"});
+    runtime::copy_to_host(reinterpret_cast<runtime::DevicePointer>(source), destination, order);
+  }
   void check_pointer(const std::string& tensor, const void* pointer) const override {
     const int owner = runtime::driver().device_of(reinterpret_cast<runtime::DevicePointer>(pointer), tensor);
     if (owner == ordinal_) return;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,8 @@ class DeviceCode {
   virtual std::int64_t resident_blocks(std::size_t kernel) const = 0;
   /// Whether tensors lie in memory that this process reads.
   virtual bool uses_host_memory() const = 0;
+  /// Of memory that this process does not read: bytes from `source` on, once the work in `stream` is done.
+  virtual void copy_to_host(const void* source, std::span<std::byte> destination, void* stream) const = 0;
   /// Throws UserError where `pointer` is no memory of the device that the code is for.
   virtual void check_pointer(const std::string& tensor, const void* pointer) const = 0;
   /// Memory of this size, aligned to kScratchAlignment, for kernels that are put into `stream` while the lease lives.

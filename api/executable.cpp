@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <list>
 
 #include "api/executable_state.h"
+#include "compiler/support/contains.h"
 #include "compiler/tile/parameters.h"
 #include "runtime/host_tensor.h"
 
@@ -128,6 +130,33 @@ void check_multiples(const tile::Program& program, const Extents& extents, Diagn
   }
 }
 
+/// Inputs of integers that indices read, as far as the host may look at them.
+struct IndexData {
+  HostIntegers views;
+  std::list<std::vector<std::byte>> copies;
+};
+
+IndexData index_data(const Compiled& compiled, const LaunchArguments& arguments) {
+  IndexData out;
+  const bool on_host = compiled.code->uses_host_memory();
+  if (!on_host && !arguments.check_indices) return out;
+  for (const std::string& name : index_inputs(compiled.reads)) {
+    TensorView view = arguments.tensors.at(name);
+    if (!on_host && !contains(view.shape, 0)) {
+      compiled.code->check_pointer(name, view.data);
+      std::int64_t before = 0, behind = 1;  // elements, of which the address is one
+      for (std::size_t n = 0; n < view.shape.size(); ++n)
+        (view.strides[n] < 0 ? before : behind) += view.strides[n] * (view.shape[n] - 1);
+      const std::int64_t size = size_in_bytes(view.dtype);
+      std::vector<std::byte>& copy = out.copies.emplace_back(static_cast<std::size_t>((behind - before) * size));
+      compiled.code->copy_to_host(static_cast<const std::byte*>(view.data) + before * size, copy, arguments.stream);
+      view.data = copy.data() - before * size;
+    }
+    out.views[name] = std::move(view);
+  }
+  return out;
+}
+
 /// Extents of a launch, everything about shapes and memory checked.
 Extents checked_extents(const Compiled& compiled, const LaunchArguments& arguments) {
   Diagnostics errors;
@@ -149,10 +178,9 @@ Extents checked_extents(const Compiled& compiled, const LaunchArguments& argumen
                                    describe(declared), fmt::join(evaluate_shape(declared.dims, extents), ", ")));
   }
   errors.throw_if_any();
-  HostIntegers data;
-  if (compiled.code->uses_host_memory())
-    for (const std::string& name : index_inputs(compiled.reads)) data[name] = arguments.tensors.at(name);
-  check_reads(compiled.reads, extents, data, errors);
+  const IndexData data = index_data(compiled, arguments);
+  check_reads(compiled.reads, extents, data.views, errors,
+              arguments.check_indices ? PlacesChecked::all : PlacesChecked::few);
   errors.throw_if_any();
   return extents;
 }

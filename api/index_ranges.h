@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -52,6 +53,8 @@ class IndexRanges {
   void set_place(const std::string& axis, std::int64_t place) {
     axes_[axis] = {static_cast<double>(place), static_cast<double>(place)};
   }
+  /// Of an axis that is at one place.
+  std::int64_t place_of(const std::string& axis) const { return static_cast<std::int64_t>(axes_.at(axis).least); }
   /// The axes whose places the value of data in an expression depends on, with those that their lengths depend on.
   std::set<std::string> axes_of_data(const Expr& e, const std::vector<std::string>& axes) const {
     std::set<std::string> out;
@@ -79,12 +82,13 @@ class IndexRanges {
     }
     return true;
   }
-  /// Whether a condition fails everywhere, as far as ranges tell.
-  bool excluded(const std::vector<Expr>& predicates) const {
-    for (const Expr& predicate : predicates)
-      for (const Affine& condition : conditions(predicate))
-        if (range_of(condition).most < 0) return true;
-    return false;
+  /// Whether a condition keeps an element from being read wherever the axes are, as far as ranges tell. Where every
+  /// axis that it reads is at one place they tell.
+  bool excludes(const ReadSite& site) const {
+    const std::vector<Affine> ends = ends_of(site);
+    return std::any_of(site.predicates.begin(), site.predicates.end(),
+                       [&](const Expr& e) { return !truth_of(e).can_hold; }) ||
+           std::any_of(ends.begin(), ends.end(), [&](const Affine& end) { return range_of(end).most < 0; });
   }
   Range value_of(const Expr& e) const { return range_of(e); }
 
@@ -95,13 +99,14 @@ class IndexRanges {
     });
   }
 
-  /// Where the predicates hold.
-  Range range_of(const Expr& index, const std::vector<Expr>& predicates) const {
-    Range range = range_of(index);
-    const std::optional<Affine> value = affine(index);
+  /// Where conditions let it be read.
+  Range range_of(const ReadSite& site) const {
+    Range range = range_of(site.index);
+    const std::optional<Affine> value = affine(site.index);
     if (!value) return range;
-    for (const Expr& predicate : predicates)
+    for (const Expr& predicate : site.predicates)
       for (const Affine& condition : conditions(predicate)) narrow(range, *value, condition);
+    for (const Affine& end : ends_of(site)) narrow(range, *value, end);
     return range;
   }
 
@@ -112,7 +117,7 @@ class IndexRanges {
     if (const auto* r = e.as<Read>()) {
       if (!data_.contains(r->tensor)) return {};
       if (const auto value = value_of(*r)) return {static_cast<double>(*value), static_cast<double>(*value)};
-      const auto [known, added] = ranges_.try_emplace(r->tensor);
+      const auto [known, added] = ranges_->try_emplace(r->tensor);
       if (added) known->second = data_range(data_.at(r->tensor));
       return {static_cast<double>(known->second.first), static_cast<double>(known->second.second)};
     }
@@ -120,13 +125,83 @@ class IndexRanges {
     if (c == nullptr) return {};
     std::vector<Range> args;
     for (const Expr& arg : c->args) args.push_back(range_of(arg));
-    if (c->op == Op::mod && args[1].is_known() && args[1].least > 0) return {0, args[1].most - 1};
+    if (c->op == Op::mod && args[1].is_known() && args[1].least > 0) {
+      if (args[0].is_known() && args[0].least == args[0].most && args[1].least == args[1].most) {
+        const double rest = args[0].least - std::floor(args[0].least / args[1].least) * args[1].least;
+        return {rest, rest};
+      }
+      return {0, args[1].most - 1};
+    }
     if (c->op == Op::select) return args[1].and_also(args[2]);
     // A bound on one side is enough to clamp the other.
     if (c->op == Op::min) return {std::min(args[0].least, args[1].least), std::min(args[0].most, args[1].most)};
     if (c->op == Op::max) return {std::max(args[0].least, args[1].least), std::max(args[0].most, args[1].most)};
     if (!std::all_of(args.begin(), args.end(), [](const Range& r) { return r.is_known(); })) return {};
     return range_of_call(c->op, args);
+  }
+
+  struct Truth {
+    bool can_hold = true, can_fail = true;
+  };
+  Truth truth_of(const Expr& predicate) const {
+    if (const auto* r = predicate.as<Read>()) {
+      const auto value = value_of(*r);
+      return value ? Truth{*value != 0, *value == 0} : Truth{};
+    }
+    const auto* c = predicate.as<Call>();
+    if (c == nullptr) return {};
+    if (c->op == Op::logical_not) {
+      const Truth of = truth_of(c->args[0]);
+      return {of.can_fail, of.can_hold};
+    }
+    if (c->args.size() != 2) return {};
+    if (c->op == Op::logical_and || c->op == Op::logical_or) {
+      const Truth a = truth_of(c->args[0]), b = truth_of(c->args[1]);
+      if (c->op == Op::logical_and) return {a.can_hold && b.can_hold, a.can_fail || b.can_fail};
+      return {a.can_hold || b.can_hold, a.can_fail && b.can_fail};
+    }
+    const Range d = difference(c->args[0], c->args[1]);
+    switch (c->op) {
+      case Op::lt:
+        return {d.least < 0, d.most >= 0};
+      case Op::le:
+        return {d.least <= 0, d.most > 0};
+      case Op::gt:
+        return {d.most > 0, d.least <= 0};
+      case Op::ge:
+        return {d.most >= 0, d.least < 0};
+      case Op::eq:
+        return {d.least <= 0 && d.most >= 0, d.least != 0 || d.most != 0};
+      case Op::ne:
+        return {d.least != 0 || d.most != 0, d.least <= 0 && d.most >= 0};
+      default:
+        return {};
+    }
+  }
+
+  /// Conditions that end an axis of the site's tiles.
+  std::vector<Affine> ends_of(const ReadSite& site) const {
+    std::vector<Affine> out;
+    for (const Expr& predicate : site.ends)
+      for (Affine& condition : conditions(predicate)) {
+        const bool ends = std::any_of(site.tile_axes.begin(), site.tile_axes.end(), [&](const std::string& axis) {
+          const auto factor = condition.factors.find(axis);
+          return factor != condition.factors.end() && factor->second < 0;
+        });
+        if (ends) out.push_back(std::move(condition));
+      }
+    return out;
+  }
+
+  Range difference(const Expr& a, const Expr& b) const {
+    const std::optional<Affine> first = affine(a), second = affine(b);
+    if (first && second) {
+      Affine both = *first;
+      both.add(*second, -1);
+      return range_of(both);
+    }
+    const Range x = range_of(a), y = range_of(b);
+    return {x.least - y.most, x.most - y.least};
   }
 
   /// Of a read at one place.
@@ -189,6 +264,11 @@ class IndexRanges {
     }
     const auto* c = e.as<Call>();
     if (c == nullptr) return std::nullopt;
+    if (c->op != Op::add && c->op != Op::sub && c->op != Op::neg && c->op != Op::mul) {
+      const Range at_place = range_of(e);
+      if (!at_place.is_known() || at_place.least != at_place.most) return std::nullopt;
+      return Affine{{}, at_place.least};
+    }
     std::vector<Affine> args;
     for (const Expr& arg : c->args) {
       const std::optional<Affine> value = affine(arg);
@@ -205,7 +285,6 @@ class IndexRanges {
       out.add(args[0], -1);
       return out;
     }
-    if (c->op != Op::mul) return std::nullopt;
     if (!args[0].factors.empty()) std::swap(args[0], args[1]);
     if (!args[0].factors.empty()) return std::nullopt;
     out.add(args[1], args[0].constant);
@@ -265,7 +344,8 @@ class IndexRanges {
   const Extents& extents_;
   const HostIntegers& data_;
   std::map<std::string, Range> axes_;
-  mutable std::map<std::string, DataRange> ranges_;  // of whole tensors, once they are asked for
+  // Of whole tensors, once they are asked for; the same for every place.
+  std::shared_ptr<std::map<std::string, DataRange>> ranges_ = std::make_shared<std::map<std::string, DataRange>>();
 };
 
 }  // namespace astatide

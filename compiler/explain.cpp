@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "compiler/algorithm/names.h"
 #include "compiler/passes/plan_memory.h"
 #include "compiler/rewrite/cascade.h"
 #include "compiler/support/diagnostic.h"
@@ -114,6 +115,24 @@ double compulsory_bytes(const tile::KernelStatistics& kernel, const std::vector<
   return bytes;
 }
 
+/// The lets that loops begin and end with.
+std::vector<std::string> ranges_of(const tile::Kernel& kernel) {
+  std::set<std::string> bounds;
+  tile::walk(kernel.body, [&](const tile::Stmt& stmt) {
+    const auto* loop = std::get_if<tile::For>(&stmt.node);
+    if (!loop) return;
+    bounds.merge(free_variables(loop->begin));
+    bounds.merge(free_variables(loop->end));
+  });
+  std::vector<std::string> out;
+  tile::walk(kernel.body, [&](const tile::Stmt& stmt) {
+    const auto* let = std::get_if<tile::Let>(&stmt.node);
+    // Once, where each role has it.
+    if (let && bounds.erase(let->name) > 0) out.push_back(let->name + " = " + print_expr(let->value, {}, true));
+  });
+  return out;
+}
+
 KernelUse use_of(const tile::Program& program, const tile::Kernel& kernel, const tile::KernelStatistics& statistics,
                  const Explanation& all) {
   KernelUse use;
@@ -122,6 +141,7 @@ KernelUse use_of(const tile::Program& program, const tile::Kernel& kernel, const
   use.threads = kernel.threads();
   if (all.target.is_cuda()) use.registers = fragment_registers(kernel);
   count_occupancy(use, all.target);
+  use.ranges = ranges_of(kernel);
   use.compulsory_bytes = compulsory_bytes(statistics, all.statistics.tensors);
   if (all.peak)
     use.roofline =

@@ -64,6 +64,8 @@ struct KernelUse {
   /// do.
   double compulsory_bytes = 0;
   std::optional<Roofline> roofline;
+  /// Of tiles that loops run over, as text: "j_o_end = ..".
+  std::vector<std::string> ranges;
 };
 
 /// What a lazy or optimistic reference leaves of the range of f32 sums.

@@ -75,12 +75,8 @@ void DeviceBuffer::copy_from_host(std::span<const std::byte> source, const Strea
 
 void DeviceBuffer::copy_to_host(std::span<std::byte> destination, const Stream& stream, std::size_t offset) const {
   check_range(offset, destination.size());
-  if (destination.empty()) return;
   const ScopedCurrent scope(context_);
-  const Driver& cuda = driver();
-  cuda.check(cuda.api().memcpy_dtoh_async(destination.data(), pointer_ + offset, destination.size(), stream.handle()),
-             "copy ", destination.size(), " bytes from the device");
-  stream.synchronize();
+  runtime::copy_to_host(pointer_ + offset, destination, stream);
 }
 
 void DeviceBuffer::fill(std::byte value, const Stream& stream) {
@@ -88,6 +84,14 @@ void DeviceBuffer::fill(std::byte value, const Stream& stream) {
   const ScopedCurrent scope(context_);
   driver().check(driver().api().memset_d8_async(pointer_, static_cast<unsigned char>(value), bytes_, stream.handle()),
                  "fill ", bytes_, " bytes of device memory");
+}
+
+void copy_to_host(DevicePointer source, std::span<std::byte> destination, const Stream& stream) {
+  if (destination.empty()) return;
+  const Driver& cuda = driver();
+  cuda.check(cuda.api().memcpy_dtoh_async(destination.data(), source, destination.size(), stream.handle()), "copy ",
+             destination.size(), " bytes from the device");
+  stream.synchronize();
 }
 
 }  // namespace astatide::runtime

@@ -41,4 +41,7 @@ class DeviceBuffer {
   std::size_t bytes_ = 0;
 };
 
+/// The same from memory that is another's, in the current context.
+void copy_to_host(DevicePointer source, std::span<std::byte> destination, const Stream& stream);
+
 }  // namespace astatide::runtime

@@ -111,6 +111,8 @@ std::string kernel_text(const KernelUse& kernel, const Explained& out) {
                         bytes_text(traffic.written));
   text += fmt::format("  {:<14} read {}, written {}\n", target.is_cuda() ? "shared" : "workspace",
                       bytes_text(s.shared.read), bytes_text(s.shared.written));
+  for (const std::string& range : kernel.ranges)
+    text += fmt::format("  {:<14} {}\n", &range == &kernel.ranges.front() ? "ranges" : "", range);
   if (kernel.roofline)
     text += fmt::format("  {:<14} {} at least: {} binds (arithmetic {}, special functions {}, memory {})\n", "roofline",
                         time_text(kernel.roofline->least()), kernel.roofline->binds(),
@@ -174,6 +176,7 @@ nlohmann::json kernel_json(const KernelUse& kernel) {
                          {"registers_at_least", kernel.registers},
                          {"blocks_per_sm_at_most", kernel.blocks_per_sm},
                          {"limited_by", kernel.limited_by},
+                         {"ranges", kernel.ranges},
                          {"shared_bytes", s.shared_bytes},
                          {"product_flops", s.product_flops},
                          {"element_flops", s.element_flops},

@@ -24,7 +24,7 @@ struct RunWords {
   std::string device = "auto";
   std::vector<std::string> inputs, outputs, scalars;
   std::string seed = "0", repeat = "0", threads = "0";
-  bool check = false, json = false, trace = false;
+  bool check = false, check_indices = false, json = false, trace = false;
 };
 
 struct Result {
@@ -53,12 +53,12 @@ std::vector<FileWord> output_files(const Algorithm& algorithm, const std::vector
 
 /// What a launch on a GPU can't look at: the data of indices.
 void check_indices(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
-                   const HostTensors& inputs) {
+                   const HostTensors& inputs, PlacesChecked places) {
   const ReadSites reads = find_read_sites(algorithm);
   HostIntegers data;
   for (const std::string& name : index_inputs(reads)) data[name] = view_of(inputs.at(name));
   Diagnostics errors;
-  check_reads(reads, extents, data, errors);
+  check_reads(reads, extents, data, errors, places);
   errors.throw_if_any();
 }
 
@@ -110,7 +110,7 @@ Result compute(const RunWords& words) {
   result.workspace_bytes = executable.workspace_bytes(result.extents);
   require_memory(bytes_of(executable, result.extents), "the tensors");
   const HostTensors inputs = prepare_inputs(executable, read, result.extents, result.seed);
-  check_indices(algorithm, result.extents, inputs);
+  check_indices(algorithm, result.extents, inputs, words.check_indices ? PlacesChecked::all : PlacesChecked::few);
   result.outputs = prepare_outputs(executable, result.extents);
 
   result.time =
@@ -221,6 +221,10 @@ Command add_run_command(CLI::App& program) {
   app->add_option("--threads", words->threads, "of the CPU; 0: all cores")->type_name("N");
   app->add_flag("--check", words->check,
                 "compare with the double-precision evaluator; exit code 1 outside the contract");
+  app->add_flag(
+      "--check-indices", words->check_indices,
+      "before the launch, look at every place of each index that reads inputs of integers, however many: pages, "
+      "offsets, lengths");
   app->add_flag("--trace", words->trace, "print the tile program after each pass on standard error");
   app->add_flag("--json", words->json, "one JSON object on standard output");
   return {app, [words] { return run(*words); }};

@@ -187,6 +187,7 @@ class TypeChecker {
       case Op::sigmoid:
       case Op::sqrt:
       case Op::pow:
+      case Op::count_below:
       case Op::safe:
       case Op::absorb:
         break;

@@ -43,6 +43,7 @@ constexpr std::array kOps{
     OpInfo{Op::logical_or, "or", 2, true, true},
     OpInfo{Op::logical_not, "not", 1, true, true},
     OpInfo{Op::select, "select", 3, false, true},
+    OpInfo{Op::count_below, "count_below", 3, false, false},
     OpInfo{Op::safe, "safe", 1, false, false},
     OpInfo{Op::absorb, "absorb", 2, false, false},
 };
@@ -295,6 +296,9 @@ Expr equal(const Expr& a, const Expr& b) { return call(Op::eq, {a, b}); }
 Expr logical_and(const Expr& a, const Expr& b) { return call(Op::logical_and, {a, b}); }
 Expr exp(const Expr& a) { return call(Op::exp, {a}); }
 Expr log(const Expr& a) { return call(Op::log, {a}); }
+Expr count_below(const Expr& first, const Expr& count, const Expr& value) {
+  return call(Op::count_below, {first, count, value});
+}
 Expr select(const Expr& condition, const Expr& a, const Expr& b) { return call(Op::select, {condition, a, b}); }
 Expr negation(const Expr& predicate) {
   return predicate.is_call(Op::logical_not) ? predicate.as<Call>()->args[0] : call(Op::logical_not, {predicate});

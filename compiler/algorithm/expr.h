@@ -53,6 +53,9 @@ enum class Op : std::uint8_t {
   logical_not,
   // select(condition, a, b); only the chosen side is evaluated
   select,
+  // count_below(T[.., first], n, x): how many of the n elements of T from that one on, which do not decrease along its
+  // last dimension, are less than x
+  count_below,
   // x, or 0 where x is minus infinity: a reference that stands in an exponent of a row with no visible element
   safe,
   // 0 where the first factor is 0, else the product: 0 absorbs even an infinite second factor
@@ -169,6 +172,7 @@ Expr equal(const Expr& a, const Expr& b);
 Expr logical_and(const Expr& a, const Expr& b);
 Expr exp(const Expr& a);
 Expr log(const Expr& a);
+Expr count_below(const Expr& first, const Expr& count, const Expr& value);
 Expr select(const Expr& condition, const Expr& a, const Expr& b);
 /// The argument of a `not`, else the `not` of the predicate.
 Expr negation(const Expr& predicate);

@@ -138,6 +138,8 @@ double apply(Op op, const double* args) {
       return a != 0 || args[1] != 0;
     case Op::logical_not:
       return a == 0;
+    case Op::count_below:
+      throw InternalError("a search has no value without the tensor");
     case Op::select:
       return a != 0 ? args[1] : args[2];
     case Op::safe:

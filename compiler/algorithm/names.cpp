@@ -31,7 +31,8 @@ constexpr std::string_view kTaken =
     // Functions, types and constants of the device headers and of CUDA that emitted kernels call by name.
     "address_in aligned anew arrives_last barrier_acquire barrier_arrive barrier_arrive_at barrier_expect barrier_init "
     "barrier_init_fence barrier_release_at barrier_wait block_number clamp_number cluster_sync component copy16 "
-    "cp_async16 cp_async_commit cp_async_wait draw_tile Eight exp2_by exp_by fabsf fast_exp fast_exp2 fast_log "
+    "count_below cp_async16 cp_async_commit cp_async_wait draw_tile Eight exp2_by exp_by fabsf fast_exp fast_exp2 "
+    "fast_log "
     "fast_log2 fence_async_proxy float4 floor_mod fmaf fmaxf fminf from_float give_registers Half4Bits high4 "
     "in_panels kInfinity kLog2e lanes_max lanes_min lanes_sum ldmatrix4 ldmatrix4_transposed leave_tiles load1 load4 "
     "load8 load_shared4 log2f logf low4 make_float2 make_float4 matrix_descriptor mma_16x8x16 mma_16x8x8 multiple "

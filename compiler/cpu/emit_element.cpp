@@ -212,6 +212,8 @@ Element ElementEmitter::call(const Call& c) {
   switch (c.op) {
     case Op::select:
       return select(c);
+    case Op::count_below:
+      return count_below(c);
     case Op::logical_and:
     case Op::logical_or:
       return logical(c);

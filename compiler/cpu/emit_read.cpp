@@ -168,4 +168,40 @@ Element ElementEmitter::read(const Read& r) {
   return {from_vector.kind, loaded, true};
 }
 
+Element ElementEmitter::count_below(const Call& c) {
+  const Read& row = *c.args[0].as<Read>();
+  const Place place = place_of(row.tensor, row.indices);
+  const Element count = to_integer(evaluate(c.args[1])), wanted = to_integer(evaluate(c.args[2]));
+  if (place.lane_offsets || place.lane_stride || !count.uniform() || !wanted.uniform())
+    throw InternalError("a search in " + row.tensor + " has other values in other lanes");
+  const ScalarType scalar = place.arguments->tensor->type;
+  llvm::Type* type = k_.memory_type(scalar);
+  Value* stride = place.arguments->strides.back();
+  llvm::BasicBlock* before = b_.GetInsertBlock();
+  const auto block = [&](const char* name) {
+    return llvm::BasicBlock::Create(b_.getContext(), name, before->getParent());
+  };
+  llvm::BasicBlock *test = block("search"), *body = block("halve"), *done = block("found");
+  b_.CreateBr(test);
+  b_.SetInsertPoint(test);
+  llvm::PHINode *first = b_.CreatePHI(b_.getInt64Ty(), 2), *left = b_.CreatePHI(b_.getInt64Ty(), 2);
+  b_.CreateCondBr(b_.CreateICmpSGT(left, k_.index(0)), body, done);
+  b_.SetInsertPoint(body);
+  Value* half = b_.CreateLShr(left, k_.index(1));
+  Value* middle = b_.CreateAdd(first, half);
+  Value* pointer = b_.CreateGEP(type, place.arguments->data, b_.CreateAdd(place.offset, b_.CreateMul(middle, stride)));
+  const llvm::Align align(static_cast<std::uint64_t>(size_in_bytes(scalar)));
+  const Element element = converted(scalar, b_.CreateAlignedLoad(type, pointer, align), false);
+  Value* below = b_.CreateICmpSLT(element.value, wanted.value);
+  Value* next_first = b_.CreateSelect(below, b_.CreateAdd(middle, k_.index(1)), first);
+  Value* next_left = b_.CreateSelect(below, b_.CreateSub(b_.CreateSub(left, half), k_.index(1)), half);
+  b_.CreateBr(test);
+  first->addIncoming(k_.index(0), before);
+  first->addIncoming(next_first, body);
+  left->addIncoming(count.value, before);
+  left->addIncoming(next_left, body);
+  b_.SetInsertPoint(done);
+  return {Kind::integer, first, false};
+}
+
 }  // namespace astatide::cpu

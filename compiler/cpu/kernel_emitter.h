@@ -248,6 +248,7 @@ class ElementEmitter {
   Element variable(const std::string& name);
   Element load_tile(const Storage& storage);
   Element read(const Read& r);
+  Element count_below(const Call& c);
   llvm::Value* gather(const Place& place);
 
   Element to_real(const Element& e);

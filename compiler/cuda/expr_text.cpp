@@ -41,6 +41,8 @@ bool is_non_negative(const Expr& e, const TextScope& scope) {
             return is_non_negative(c.args[0], scope) && is_non_negative(c.args[1], scope);
           case Op::max:
             return is_non_negative(c.args[0], scope) || is_non_negative(c.args[1], scope);
+          case Op::count_below:
+            return true;
           case Op::mod:
             return is_non_negative(c.args[1], scope);
           case Op::select:
@@ -129,8 +131,19 @@ class Writer {
     return {fmt::format("{}({}, {})", rounding_down, a.text, b.text), ValueType::integer, kAtom, a.wide || b.wide};
   }
 
+  Text search(const Call& c) const {
+    const Read& first = *c.args[0].as<Read>();
+    std::vector<std::string> indices;
+    for (const Expr& index : first.indices) indices.push_back(integer_text(index, scope_));
+    return {fmt::format("count_below({}, {}, {})", scope_.row(first.tensor, indices), narrow_text(c.args[1], scope_),
+                        integer_text(c.args[2], scope_)),
+            ValueType::integer, kAtom};
+  }
+
   Text write_call(const Call& c) const {
     switch (c.op) {
+      case Op::count_below:
+        return search(c);
       case Op::add:
         return infix(c, "+", kAdd);
       case Op::sub:

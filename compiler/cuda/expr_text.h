@@ -23,6 +23,8 @@ struct TextScope {
   std::function<Text(const std::string& name)> variable;
   /// The element at the given index texts, converted to float or int.
   std::function<Text(const std::string& tensor, const std::vector<std::string>& indices)> read;
+  /// The address of an element, and the step to the next one of its row: "address, stride".
+  std::function<std::string(const std::string& tensor, const std::vector<std::string>& indices)> row{};
   /// Names that are never negative, so that division of integers needs no rounding down.
   std::function<bool(const std::string& name)> non_negative;
   /// Condition that exponentials are computed by a polynomial; empty: never.

@@ -144,6 +144,9 @@ TextScope KernelEmitter::scope(const Element* element) const {
     if (found->type == ScalarType::boolean) return {"(" + element + " != 0)", ValueType::boolean};
     return {"to_float(" + element + ")", ValueType::real};
   };
+  scope.row = [this](const std::string& tensor, const std::vector<std::string>& indices) {
+    return address(tensor, indices) + ", " + stride(tensor, indices.size() - 1);
+  };
   scope.non_negative = [this](const std::string& name) { return non_negative_.contains(name); };
   return scope;
 }

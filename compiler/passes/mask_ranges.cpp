@@ -61,42 +61,58 @@ class Analysis {
   bool add(const Expr& predicate, bool bounds_any) {
     if (!axis_) return false;
     const std::vector<Expr> inequalities = tile::as_inequalities(predicate, program_, kernel_);
-    struct Bound {
-      std::int64_t factor;
-      Bounds rest;
-    };
     std::vector<Bound> bounds;
     for (const Expr& inequality : inequalities) {
-      const auto form = tile::linear_in(inequality, axis_->axis);
-      if (!form || form->factor == 0) return false;
-      const auto rest = tile::bounds_of(form->rest, ranges_);
+      std::int64_t factor = 0;
+      Expr other;
+      std::optional<Expr> searched;
+      if (const auto form = tile::linear_in(inequality, axis_->axis)) {
+        factor = form->factor;
+        other = form->rest;
+      } else if (const auto search = tile::searched_in(inequality, axis_->axis, program_); search && axis_->limit) {
+        factor = search->factor;
+        other = search->rest;
+        searched = search->first;
+      }
+      if (factor == 0) return false;
+      const auto rest = tile::bounds_of(other, ranges_, &program_);
       if (!rest || free_variables(rest->low).contains(loop_.var) || free_variables(rest->high).contains(loop_.var))
         return false;
-      bounds.push_back({form->factor, *rest});
+      bounds.push_back({factor, *rest, searched});
     }
     for (const Bound& bound : bounds) {
       // factor * x + rest <= 0. Some element: with the least rest; every element: with the greatest.
       if (bound.factor > 0) {
-        if (bounds_any) range_.any_end.push_back(end(last(bound.rest.low, bound.factor), 0));
-        range_.full_end.push_back(end(last(bound.rest.high, bound.factor), extent() - 1));
+        if (bounds_any) range_.any_end.push_back(end(last(bound, bound.rest.low), 0));
+        range_.full_end.push_back(end(last(bound, bound.rest.high), extent() - 1));
       } else {
-        if (bounds_any) range_.any_begin.push_back(begin(first(bound.rest.low, -bound.factor), extent() - 1));
-        range_.full_begin.push_back(begin(first(bound.rest.high, -bound.factor), 0));
+        if (bounds_any) range_.any_begin.push_back(begin(first(bound, bound.rest.low), extent() - 1));
+        range_.full_begin.push_back(begin(first(bound, bound.rest.high), 0));
       }
     }
     range_.hold.insert(range_.hold.end(), inequalities.begin(), inequalities.end());
     return !bounds.empty();
   }
 
-  /// The last x with factor * x + rest <= 0.
-  static Expr last(const Expr& rest, std::int64_t factor) {
+  /// factor * x + rest <= 0, where x is the axis' coordinate, or the element there of a monotone tensor: the place of
+  /// `searched` is that of coordinate 0.
+  struct Bound {
+    std::int64_t factor;
+    Bounds rest;
+    std::optional<Expr> searched;
+  };
+  /// The last coordinate with factor * x + rest <= 0.
+  Expr last(const Bound& bound, const Expr& rest) const {
     const Expr value = tile::collect_terms(-rest);
-    return factor == 1 ? value : floor_div(value, Expr(factor));
+    const Expr x = bound.factor == 1 ? value : floor_div(value, Expr(bound.factor));
+    if (!bound.searched) return x;
+    return count_below(*bound.searched, *axis_->limit, tile::collect_terms(x + 1)) - 1;
   }
-  /// The first x with -factor * x + rest <= 0.
-  static Expr first(const Expr& rest, std::int64_t factor) {
+  /// The first coordinate with -factor * x + rest <= 0.
+  Expr first(const Bound& bound, const Expr& rest) const {
     const Expr value = tile::collect_terms(rest);
-    return factor == 1 ? value : ceil_div(value, Expr(factor));
+    const Expr x = bound.factor == -1 ? value : ceil_div(value, Expr(-bound.factor));
+    return bound.searched ? count_below(*bound.searched, *axis_->limit, x) : x;
   }
   /// One past the last iteration whose element at `inner` is at most x.
   Expr end(const Expr& x, int inner) const {

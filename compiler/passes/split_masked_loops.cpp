@@ -276,13 +276,29 @@ class Splitter {
     });
   }
 
-  static void simplify(Map& map, const MaskRange& range) {
+  /// Whether what holds in full iterations keeps a coordinate of another axis than theirs inside its limit.
+  static bool is_implied(const tile::Coordinate& coordinate, const Map& map, const MaskRange& range) {
+    std::map<std::string, tile::Bounds> ranges;
+    for (const tile::Coordinate& other : map.at)
+      if (other.limit && contains(range.whole_axes, other.axis))
+        ranges.insert_or_assign(other.axis, tile::Bounds{Expr(0), *other.limit - 1});
+    return std::any_of(range.hold.begin(), range.hold.end(), [&](const Expr& inequality) {
+      const auto end = tile::end_along(coordinate.axis, inequality, ranges);
+      return end && *end == tile::collect_terms(*coordinate.limit);
+    });
+  }
+
+  void simplify(Map& map, const MaskRange& range) const {
     map.where_predicates = range.residual;
-    // Limits of rows are there for what is read.
+    // Limits of rows are there for what is read; columns beyond theirs are absent.
     const bool reads = !map.where_predicates.empty() || !tensors_read(map.value).empty();
+    const std::string& column = kernel_.find(map.dst)->dims.back().axis;
     bool limited = false;
+    const Map before = map;
     for (tile::Coordinate& coordinate : map.at) {
-      if (contains(range.whole_axes, coordinate.axis) || (!reads && !range.whole_axes.empty()))
+      const bool is_row = !reads && !range.whole_axes.empty() && coordinate.axis != column;
+      if (contains(range.whole_axes, coordinate.axis) || is_row ||
+          (!reads && coordinate.limit && is_implied(coordinate, before, range)))
         coordinate.limit.reset();
       limited = limited || coordinate.limit;
     }

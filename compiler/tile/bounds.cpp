@@ -78,6 +78,29 @@ bool varies(const Expr& e, const std::map<std::string, Bounds>& ranges) {
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return ranges.contains(name); });
 }
 
+/// The element at an index that may lie beyond the end: the last one is no less than any that is there.
+Expr clamped_read(const Read& read, const Expr& index, const Tensor& tensor) {
+  std::vector<Expr> indices = read.indices;
+  indices.back() = max(min(collect_terms(index), tensor.dims.back() - 1), Expr(0));
+  return astatide::read(read.tensor, std::move(indices));
+}
+
+const Tensor* monotone_tensor(const Read& read, const Program* program) {
+  const Tensor* tensor = program ? program->find_tensor(read.tensor) : nullptr;
+  return tensor && tensor->monotone && !read.indices.empty() ? tensor : nullptr;
+}
+
+std::optional<Bounds> bounds_of_read(const Read& read, const std::map<std::string, Bounds>& ranges,
+                                     const Program* program) {
+  const Tensor* tensor = monotone_tensor(read, program);
+  if (!tensor || std::any_of(read.indices.begin(), read.indices.end() - 1,
+                             [&](const Expr& index) { return varies(index, ranges); }))
+    return std::nullopt;
+  const auto last = bounds_of(read.indices.back(), ranges, program);
+  if (!last) return std::nullopt;
+  return Bounds{clamped_read(read, last->low, *tensor), clamped_read(read, last->high, *tensor)};
+}
+
 /// Names are lengths and places, which are not negative, nor is what is made of them without a difference.
 bool is_product_of_lengths(const Expr& e) {
   if (e.as<Variable>()) return true;
@@ -122,10 +145,11 @@ Expr quotient(const Expr& e, const Expr& divisor, const Expr& checked) {
   return expression_of(whole);
 }
 
-std::optional<Bounds> bounds_of_call(const Call& c, const std::map<std::string, Bounds>& ranges) {
+std::optional<Bounds> bounds_of_call(const Call& c, const std::map<std::string, Bounds>& ranges,
+                                     const Program* program) {
   std::vector<Bounds> args;
   for (const Expr& arg : c.args) {
-    const auto bounds = bounds_of(arg, ranges);
+    const auto bounds = bounds_of(arg, ranges, program);
     if (!bounds) return std::nullopt;
     args.push_back(*bounds);
   }
@@ -246,18 +270,42 @@ std::optional<LinearForm> linear_in(const Expr& e, const std::string& name) {
   return out;
 }
 
-std::optional<Bounds> bounds_of(const Expr& e, const std::map<std::string, Bounds>& ranges) {
+std::optional<SearchForm> searched_in(const Expr& e, const std::string& name, const Program& program) {
+  const Affine affine = affine_of(e);
+  std::optional<SearchForm> out;
+  Affine rest;
+  rest.constant = affine.constant;
+  for (const auto& [term, factor] : affine.terms) {
+    if (!free_variables(term).contains(name)) {
+      rest.terms[term] = factor;
+      continue;
+    }
+    const auto* read = term.as<Read>();
+    if (out || !read || !monotone_tensor(*read, &program)) return std::nullopt;
+    const auto last = linear_in(read->indices.back(), name);
+    if (!last || last->factor != 1) return std::nullopt;
+    std::vector<Expr> indices = read->indices;
+    indices.back() = last->rest;
+    out = SearchForm{factor, astatide::read(read->tensor, std::move(indices)), Expr(0)};
+    if (free_variables(out->first).contains(name)) return std::nullopt;
+  }
+  if (out) out->rest = expression_of(rest);
+  return out;
+}
+
+std::optional<Bounds> bounds_of(const Expr& e, const std::map<std::string, Bounds>& ranges, const Program* program) {
   if (!varies(e, ranges)) return Bounds{e, e};
   const Affine affine = affine_of(e);
   if (affine.terms.size() == 1 && affine.terms.begin()->first == e) {
     if (const auto* name = e.as<Variable>()) return ranges.at(name->name);
-    if (const auto* c = e.as<Call>()) return bounds_of_call(*c, ranges);
+    if (const auto* c = e.as<Call>()) return bounds_of_call(*c, ranges, program);
+    if (const auto* read = e.as<Read>()) return bounds_of_read(*read, ranges, program);
     return std::nullopt;
   }
   Affine low, high;
   low.constant = high.constant = affine.constant;
   for (const auto& [term, factor] : affine.terms) {
-    const auto bounds = bounds_of(term, ranges);
+    const auto bounds = bounds_of(term, ranges, program);
     if (!bounds) return std::nullopt;
     low.add(affine_of(factor > 0 ? bounds->low : bounds->high), factor);
     high.add(affine_of(factor > 0 ? bounds->high : bounds->low), factor);

@@ -18,8 +18,10 @@ struct Bounds {
 };
 
 /// Bounds of an integer expression while each name of `ranges` runs over its bounds and every other name stays as it
-/// is. Nothing where an operation is not monotone in what varies, or a tensor is read at an index that varies.
-std::optional<Bounds> bounds_of(const Expr& e, const std::map<std::string, Bounds>& ranges);
+/// is. Nothing where an operation is not monotone in what varies, or a tensor is read at an index that varies, but for
+/// one that `program` knows as monotone.
+std::optional<Bounds> bounds_of(const Expr& e, const std::map<std::string, Bounds>& ranges,
+                                const Program* program = nullptr);
 
 /// e == factor * name + rest, where rest does not read the name.
 struct LinearForm {
@@ -27,6 +29,15 @@ struct LinearForm {
   Expr rest;
 };
 std::optional<LinearForm> linear_in(const Expr& e, const std::string& name);
+
+/// e == factor * tensor[.., first + name] + rest, where the tensor is monotone and nothing else reads the name: what e
+/// bounds is found in the tensor by a search.
+struct SearchForm {
+  std::int64_t factor = 0;
+  Expr first;  // the element at name = 0
+  Expr rest;
+};
+std::optional<SearchForm> searched_in(const Expr& e, const std::string& name, const Program& program);
 
 /// The predicates of a conjunction, with negations of comparisons resolved.
 std::vector<Expr> conjuncts(const std::vector<Expr>& predicates);

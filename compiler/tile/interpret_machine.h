@@ -91,6 +91,7 @@ class Tape {
     unary,
     binary,
     read,
+    search,
     jump,
     jump_if_zero,
     jump_unless_zero
@@ -99,9 +100,11 @@ class Tape {
     Kind kind;
     Op op = Op::add;
     std::uint32_t index = 0;  // slot, coordinate, operand, tensor, or the step to jump to
-    std::uint32_t count = 0;  // indices of a read; for a tile the tile itself
+    std::uint32_t count = 0;  // indices of a read or a search; for a tile the tile itself
     double value = 0;
   };
+  static double read_tensor(const Machine& machine, const Step& step, const double* indices);
+
   std::vector<Step> steps_;
   std::size_t depth_ = 0;
   bool uses_elements_ = false;

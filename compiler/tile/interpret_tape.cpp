@@ -75,6 +75,16 @@ void TapeCompiler::emit_call(Tape& tape, const Call& c, std::size_t depth) {
     tape.steps_[to_end].index = position();
     return;
   }
+  if (c.op == Op::count_below) {
+    const Read& first = *c.args[0].as<Read>();
+    std::vector<Expr> operands = first.indices;
+    operands.insert(operands.end(), {c.args[1], c.args[2]});
+    for (std::size_t i = 0; i < operands.size(); ++i) emit(tape, operands[i], depth + i);
+    tape.steps_.push_back({.kind = Kind::search,
+                           .index = static_cast<std::uint32_t>(machine_.tensor_of(first.tensor)),
+                           .count = static_cast<std::uint32_t>(first.indices.size())});
+    return;
+  }
   for (std::size_t i = 0; i < c.args.size(); ++i) emit(tape, c.args[i], depth + i);
   tape.steps_.push_back({.kind = c.args.size() == 1 ? Kind::unary : Kind::binary, .op = c.op});
 }
@@ -94,6 +104,18 @@ void TapeCompiler::emit(Tape& tape, const Expr& e, std::size_t depth) {
                                .count = static_cast<std::uint32_t>(r.indices.size())});
       },
       [&](const Reduce& r) { machine_.fail("a reduction over " + r.axis + " stands in an expression"); });
+}
+
+double Tape::read_tensor(const Machine& machine, const Step& step, const double* indices) {
+  const TensorState& tensor = machine.tensor(step.index);
+  std::int64_t offset = 0;
+  for (std::size_t i = 0; i < step.count; ++i) {
+    if (!(indices[i] >= 0 && indices[i] < static_cast<double>(tensor.data->shape[i])))
+      machine.fail("index " + std::to_string(indices[i]) + " of dimension " + std::to_string(i) + " of " +
+                   tensor.tensor->name + ", which has " + std::to_string(tensor.data->shape[i]));
+    offset += static_cast<std::int64_t>(indices[i]) * tensor.strides[i];
+  }
+  return tensor.data->values[static_cast<std::size_t>(offset)];
 }
 
 double Tape::run(const Machine& machine, const ElementPlace& place) const {
@@ -125,21 +147,21 @@ double Tape::run(const Machine& machine, const ElementPlace& place) const {
         --top;
         break;
       case Kind::read: {
-        const TensorState& tensor = machine.tensor(step.index);
         top -= step.count;
-        double value = 0;
-        if (!place.beyond) {
-          std::int64_t offset = 0;
-          for (std::size_t i = 0; i < step.count; ++i) {
-            const double index = stack[top + i];
-            if (!(index >= 0 && index < static_cast<double>(tensor.data->shape[i])))
-              machine.fail("index " + std::to_string(index) + " of dimension " + std::to_string(i) + " of " +
-                           tensor.tensor->name + ", which has " + std::to_string(tensor.data->shape[i]));
-            offset += static_cast<std::int64_t>(index) * tensor.strides[i];
-          }
-          value = tensor.data->values[static_cast<std::size_t>(offset)];
-        }
+        const double value = place.beyond ? 0 : read_tensor(machine, step, &stack[top]);
         stack[top++] = value;
+        break;
+      }
+      case Kind::search: {
+        top -= step.count + 2;
+        double* const last = &stack[top + step.count - 1];
+        const double first = *last, count = last[1], value = last[2];
+        double below = 0;
+        for (; below < count; ++below) {
+          *last = first + below;
+          if (!(read_tensor(machine, step, &stack[top]) < value)) break;
+        }
+        stack[top++] = below;
         break;
       }
       case Kind::jump:

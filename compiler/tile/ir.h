@@ -21,7 +21,7 @@
 // clang-format off
 //   program  = "program" NAME fact* tensor* kernel+              in launch order; scratch tensors join them
 //   fact     = "extents" NAME,* | "parts" NAME "for" int "blocks each, at most" int | "known" (NAME "=" N),* | "bound" (NAME "<=" N),* | "scalars" NAME,*
-//   tensor   = ("input" | "output" | "scratch" | "counters") NAME ":" TYPE "[" int,* "]"
+//   tensor   = ("input" | "output" | "scratch" | "counters") NAME ":" TYPE "[" int,* "]" ["monotone"]
 //   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int ["descending"]),* ")" ["groups" int] ["persistent" ORDER] ["cluster" VAR N] ["threads" N "x" N] ["producers" N] ["warpgroup" VAR] ["alternate"] ["lanes" N] ["shared" N] ["blocks" N] stage* [overlap] hold* mem* block
 //   stage    = "stage" TENSOR "at" VAR "in" SPACE ["ring" N] ["width" N] ["via" VIA] ["align" AXIS N] ["held"]   until stage_tiles
 //   overlap  = "overlap" T "cover" N "/" N                                                     until overlap
@@ -53,7 +53,8 @@
 //   view     = TENSOR "[" expr,* "]" ["at" coord,*] ["absent" scalar]     in an mma between parentheses
 //   strip    = T "at" coord,* ["absent" scalar]
 //   coord    = AXIS "=" int ["<" int]                              coordinate of a tile axis: origin + offset, and its limit
-//   int      = integer expression over loop variables, lets and extents
+//   int      = integer expression over loop variables, lets and extents, reads of tensors of integers, and
+//              "count_below" "(" TENSOR "[" int,* "]" "," int "," int ")"         a search in a monotone one
 // clang-format on
 //
 // Meaning: a tile is a value with named axes; a statement reads and writes whole tiles. Two statements conflict if one
@@ -108,6 +109,7 @@ struct Tensor {
   ScalarType type = ScalarType::f32;
   std::vector<Expr> dims;  // over extents, outermost first
   Role role = Role::input;
+  bool monotone = false;  // along the last dimension no element is less than the one before it
 };
 
 // ---------------------------------------------------------------- operands

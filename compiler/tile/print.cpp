@@ -241,7 +241,7 @@ std::string print_tensor(const Tensor& tensor) {
                      : tensor.role == Tensor::Role::counters ? "counters "
                                                              : "scratch ";
   return role + tensor.name + ": " + std::string(name_of(tensor.type)) + "[" + join(tensor.dims, ", ", print_index) +
-         "]";
+         (tensor.monotone ? "] monotone" : "]");
 }
 
 std::string print_numbers(const std::map<std::string, std::int64_t>& numbers, const char* relation) {

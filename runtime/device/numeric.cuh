@@ -93,3 +93,19 @@ template <class A, class B>
 __device__ __forceinline__ auto floor_mod(A a, B b) {
   return a - floor_div(a, b) * b;
 }
+
+// How many of `count` elements that do not decrease are less than `value`: all threads search together.
+template <class T, class V>
+__device__ __forceinline__ int count_below(const T* first, long long stride, int count, V value) {
+  int below = 0;
+  while (count > 0) {
+    const int half = count / 2;
+    if (first[(below + half) * stride] < value) {
+      below += half + 1;
+      count -= half + 1;
+    } else {
+      count = half;
+    }
+  }
+  return below;
+}

@@ -195,3 +195,23 @@ TEST_CASE("items that are padded in front begin where they end less their length
     check_against_evaluator(c);
   }
 }
+
+TEST_CASE("documents that a search finds, and those of a packed batch, come out as the evaluator says") {
+  ASTATIDE_NEED_CASE_DEVICE();
+  const std::int64_t rows = 150, keys = 270;
+  for (const ScalarType type : {ScalarType::f32, ScalarType::bf16}) {
+    Case c;
+    c.algorithm = load_algorithm("document_mask");
+    c.dtype = type;
+    c.extents = {{"B", 2}, {"Hq", 2}, {"Hkv", 1}, {"Sq", rows}, {"Sk", keys}, {"D", 64}, {"Dv", 64}};
+    c.inputs = {{"Q", gaussian(type, {2, 2, rows, 64}, 1)},
+                {"K", gaussian(type, {2, 1, keys, 64}, 2)},
+                {"V", gaussian(type, {2, 1, keys, 64}, 3)}};
+    // Documents of 70 rows and 100 keys; in the second item only the rows of one have keys.
+    c.inputs["doc_q"] =
+        filled(ScalarType::i32, {2, rows}, [](const Index& at) { return static_cast<double>(at[1] / 70); });
+    c.inputs["doc_k"] = filled(ScalarType::i32, {2, keys},
+                               [](const Index& at) { return static_cast<double>(at[0] == 0 ? at[1] / 100 : 1); });
+    check_against_evaluator(c);
+  }
+}

@@ -30,6 +30,9 @@ inline Arguments random_inputs(const Algorithm& algorithm, std::map<std::string,
     }
     for (std::int64_t n = 0; n < count; ++n)
       tensor.values.push_back(input.dtype == ScalarType::i32 ? static_cast<double>(random() % 3) : normal(random));
+    if (input.monotone)
+      for (auto row = tensor.values.begin(); row != tensor.values.end(); row += tensor.shape.back())
+        std::sort(row, row + tensor.shape.back());
     out.inputs[input.name] = std::move(tensor);
   }
   return out;

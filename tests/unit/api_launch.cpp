@@ -143,6 +143,19 @@ TEST_CASE("a launch refuses lengths and offsets of items that leave a tensor, wi
   CHECK_THAT(said_to_offsets({-1, 3, 4, 8}, {0, 5, 6, 12}), Contains("which goes from -1 to 2 at b = 0"));
 }
 
+TEST_CASE("a launch refuses inputs that are not as monotone as they say") {
+  Case c;
+  c.algorithm = load_algorithm("document_mask");
+  c.extents = {{"B", 2}, {"Hq", 2}, {"Hkv", 1}, {"Sq", 3}, {"Sk", 4}, {"D", 8}, {"Dv", 8}};
+  c.inputs = {{"Q", gaussian(ScalarType::f32, {2, 2, 3, 8}, 1)},
+              {"K", gaussian(ScalarType::f32, {2, 1, 4, 8}, 2)},
+              {"V", gaussian(ScalarType::f32, {2, 1, 4, 8}, 3)},
+              {"doc_q", constant(ScalarType::i32, {2, 3}, 1)},
+              {"doc_k", filled(ScalarType::i32, {2, 4}, [](const Index& at) { return at[0] * 5.0 + (at[1] == 2); })}};
+  CHECK_THROWS_WITH(run_case(c, "cpu/flash2", Device::cpu()),
+                    Contains("doc_k is monotone, and decreases from 1 to 0 at [0, 3]"));
+}
+
 TEST_CASE("a launch refuses items of an output that lie on each other") {
   AlgorithmBuilder builder("overlap");
   builder.extents({"B", "S", "D", "T"});

@@ -54,6 +54,15 @@ TEST_CASE("explain: products of attention are 4 B H Sq Sk D operations, and a ca
   CHECK(causal.kernels.at(0).statistics.product_flops == Approx(products * (1 - *causal.skipped)));
 }
 
+TEST_CASE("explain: the ranges of tiles that loops run over, and the searches in them") {
+  const Explanation causal = explain_named("causal_gqa", "simt/flash2", kLong, "sm_90a");
+  REQUIRE(causal.kernels.at(0).ranges.size() == 1);
+  CHECK(causal.kernels.at(0).ranges[0] == "j_o_end = max(0, min((Sk+63)/64, (Sk+i_o*128-Sq+191)/64))");
+  const Explanation documents = explain_named("document_mask", "simt/flash2", kLong, "sm_90a");
+  REQUIRE(documents.kernels.at(0).ranges.size() == 2);
+  CHECK(documents.kernels.at(0).ranges[0].find("count_below(doc_k[b,0], Sk, ") != std::string::npos);
+}
+
 TEST_CASE("explain: parts of an axis, and what the kernel that merges them reads and writes") {
   std::map<std::string, std::int64_t> sizes = kLong;
   sizes["Sq"] = 1;
