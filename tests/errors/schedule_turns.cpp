@@ -14,7 +14,7 @@ using testing::with;
 
 const std::string kTurns = testing::Turns{"plain", "", 2, 2, false, "1/4", 64}.text();
 
-std::string changed(const std::string& from, const std::string& to) {
+std::string turns_changed(const std::string& from, const std::string& to) {
   return Request{.schedule = with(kTurns, from, to), .type = ScalarType::bf16}.message();
 }
 
@@ -46,18 +46,18 @@ note: leave alternate out
 }
 
 TEST_CASE("turns need a producer beside the consumers, and wgmma") {
-  CHECK_THAT(changed("producer: 1, ", ""), Contains("warps: one producer is needed"));
-  CHECK_THAT(changed("producer: 1, consumer: 2, ", ""),
+  CHECK_THAT(turns_changed("producer: 1, ", ""), Contains("warps: one producer is needed"));
+  CHECK_THAT(turns_changed("producer: 1, consumer: 2, ", ""),
              Contains("warps: one producer is needed") && Contains("no consumer is named"));
-  CHECK_THAT(changed("mma: wgmma", "mma: mma_sync"),
+  CHECK_THAT(turns_changed("mma: wgmma", "mma: mma_sync"),
              Contains("warps: consumers compute with wgmma, and the products of O are by mma_sync"));
 }
 
 TEST_CASE("alternate is true or not there") {
-  CHECK_THAT(changed("alternate: true", "alternate: false"),
+  CHECK_THAT(turns_changed("alternate: true", "alternate: false"),
              Contains("s.yaml:3:46: error: alternate: false would have no effect") && Contains("leave the key out"));
-  CHECK_THAT(changed("alternate: true", "alternate: 2"), Contains("alternate: '2', wanted is true"));
-  CHECK_THAT(changed("alternate: true", "alternat: true"),
+  CHECK_THAT(turns_changed("alternate: true", "alternate: 2"), Contains("alternate: '2', wanted is true"));
+  CHECK_THAT(turns_changed("alternate: true", "alternat: true"),
              Contains("unknown key 'alternat' of warps") && Contains("did you mean alternate?"));
 }
 
