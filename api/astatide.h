@@ -112,6 +112,9 @@ class Executable {
   const tile::Program& program() const;
   const BuildReport& report() const;
 
+  /// Of a merge: the input that holds an output of all parts, by output. Empty for others.
+  const std::map<std::string, std::string>& parts_of() const;
+
   struct State;
   explicit Executable(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
@@ -128,6 +131,14 @@ class Engine {
   /// The same under the shipped schedule that serves the device, the type and the sizes, which hold every extent that
   /// schedules give ranges of: `dispatch` among shipped_candidates(). Later launches may have any lengths.
   Executable build(const Algorithm& algorithm, const BuildOptions& options);
+  /// What merges outputs of `algorithm` for parts of its axis (chunks of keys, a shared prefix, keys of other devices)
+  /// into those of the whole; any number of parts, empty ones too. Its inputs are the outputs of all parts, part by
+  /// part: merge_arguments names them. `options.dtype` is the type of the results, `parts_type` that of the parts
+  /// (default: the same); one number a row is f32 in both. Merging is associative and commutative up to rounding; a
+  /// part that holds no element changes nothing. Throws UserError where the outputs don't determine a part's state,
+  /// with what stays open.
+  Executable build_merge(const Algorithm& algorithm, const BuildOptions& options,
+                         std::optional<ScalarType> parts_type = std::nullopt);
   Counters counters() const;
   /// Warnings since the last call, each once: a cache directory that can't be used.
   std::vector<std::string> take_warnings();
@@ -136,6 +147,13 @@ class Engine {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// Launch arguments that merge `parts`, outputs by name, into `outputs`. Nothing is copied: a part's tensor has the
+/// strides of the others, and lies as far behind the one before it as that behind its own, like slices of one tensor.
+/// Two lie so wherever they are. Throws UserError where more do not: merge those two by two. What finalize reads beside
+/// (a sink) is added by the caller.
+LaunchArguments merge_arguments(const Executable& merge, const std::vector<std::map<std::string, TensorView>>& parts,
+                                const std::map<std::string, TensorView>& outputs);
 
 /// A file, or the name of a shipped one ("attention", "simt/flash2"). Throws UserError with near names.
 Algorithm load_algorithm(const std::string& path_or_name);

@@ -71,6 +71,8 @@ OutputCheck compare(const std::string& name, const runtime::HostTensor& output, 
   const double largest = largest_magnitude(oracle.values);
   // 1e-6 and the absolute limits hold for values of order 1; a type's spacing grows with them.
   const double scale = std::max(1.0, largest);
+  // A result may be rounded to fewer bits than what it is made of.
+  absolute = std::max(absolute, absolute_limit(output.dtype));
   check.relative_error = largest > 0 ? check.max_abs_error / largest : 0;
   check.limit = std::min(2 * check.plain_error + 1e-6 * scale, absolute * std::max(scale, input_scale));
   return check;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <functional>
 #include <future>
 #include <mutex>
 
@@ -24,18 +25,38 @@ void check_dtype(ScalarType dtype) {
   throw UserError(fmt::format("{} is no type to compute with, wanted is f32, f16 or bf16", name_of(dtype)));
 }
 
+/// What is compiled, and how.
+struct Recipe {
+  Algorithm algorithm;
+  std::string how;  // schedule
+  Extents known;    // extents that the code relies on
+  std::function<tile::Program(const CompileOptions& options, const TraceHook& trace)> compile;
+  std::map<std::string, std::string> parts_of{};
+};
+
 /// Everything that the code depends on. Fields are separated by a byte that no printed value holds.
-std::string key_of(const Algorithm& algorithm, const Schedule& schedule, const Target& target,
-                   const BuildOptions& options, const Extents& known) {
-  std::string key = print_algorithm(algorithm);
+std::string key_of(const Recipe& recipe, const Target& target, const BuildOptions& options) {
+  std::string key = print_algorithm(recipe.algorithm);
   const auto add = [&key](const std::string& field) { (key += '\0') += field; };
-  add(print_schedule(schedule));
+  add(recipe.how);
   add(target.name);
   add(std::to_string(target.shared_memory_per_block));
   add(std::to_string(options.device.ordinal));
   add(std::string(name_of(options.dtype)));
-  for (const auto& [name, value] : known) add(fmt::format("{}={}", name, value));
+  for (const auto& [name, value] : recipe.known) add(fmt::format("{}={}", name, value));
   return key;
+}
+
+void check_sizes(const Algorithm& algorithm, const BuildOptions& options) {
+  Diagnostics errors;
+  for (const auto& [name, value] : options.sizes) {
+    if (algorithm.find_extent(name) == nullptr) {
+      errors.error({}, fmt::format("the algorithm has no extent {}", name));
+    } else if (value < 0 || value > kLargestExtent) {
+      errors.error({}, fmt::format("{} is {}, extents are 0 to {}", name, value, kLargestExtent));
+    }
+  }
+  errors.throw_if_any();
 }
 
 }  // namespace
@@ -48,16 +69,17 @@ struct Engine::State {
 
   using Built = std::shared_ptr<const Executable::State>;
 
-  Built build(const Algorithm& algorithm, const Schedule& schedule, const BuildOptions& request, const Target& target) {
+  Built build(const Recipe& recipe, const BuildOptions& request, const Target& target) {
     const auto start = Clock::now();
     auto compiled = std::make_shared<Compiled>();
     auto state = std::make_shared<Executable::State>();
-    compiled->algorithm = algorithm;
+    const Algorithm& algorithm = compiled->algorithm = recipe.algorithm;
     compiled->target = target;
-    compiled->program = compile(algorithm, schedule, {compiled->target, request.sizes, request.dtype}, request.trace);
+    compiled->program = recipe.compile({compiled->target, request.sizes, request.dtype}, request.trace);
     compiled->declared = declared_tensors(algorithm);
     compiled->groups = find_axis_groups(algorithm);
     compiled->reads = find_read_sites(algorithm);
+    compiled->parts_of = recipe.parts_of;
     for (const tile::Kernel& kernel : compiled->program.kernels)
       compiled->parameters.push_back(tile::parameters_of(compiled->program, kernel));
     state->report.target = target.name;
@@ -67,6 +89,44 @@ struct Engine::State {
                          : cpu.compile(compiled->program, state->report);
     state->compiled = std::move(compiled);
     return state;
+  }
+
+  /// The same, or what an equal request has built.
+  Executable find_or_build(const Recipe& recipe, const BuildOptions& options) {
+    const Target target = target_of(options.device);
+    if (options.trace) return Executable(build(recipe, options, target));
+    const std::string key = key_of(recipe, target, options);
+    std::promise<Built> promise;
+    std::shared_future<Built> others;
+    {
+      const std::lock_guard lock(mutex);
+      const auto [entry, added] = built.try_emplace(key);
+      if (added) {
+        entry->second = promise.get_future().share();
+      } else {
+        others = entry->second;
+      }
+    }
+    if (others.valid()) {
+      auto again = std::make_shared<Executable::State>(*others.get());
+      ++counters->memory_hits;
+      again->report.cache = name_of(runtime::CacheOrigin::memory);
+      again->report.lower_ms = again->report.compile_ms = 0;
+      return Executable(std::move(again));
+    }
+    try {
+      Built own = build(recipe, options, target);
+      promise.set_value(own);
+      return Executable(std::move(own));
+    } catch (...) {
+      {
+        // A failure isn't kept: what the machine lacked may be there the next time.
+        const std::lock_guard lock(mutex);
+        built.erase(key);
+      }
+      promise.set_exception(std::current_exception());
+      throw;
+    }
   }
 
   /// Of the CPU backend and of what is kept here.
@@ -88,51 +148,30 @@ Engine::~Engine() = default;
 Executable Engine::build(const Algorithm& algorithm, const Schedule& schedule, const BuildOptions& options) {
   check_dtype(options.dtype);
   check_algorithm(algorithm);
-  Diagnostics errors;
-  for (const auto& [name, value] : options.sizes) {
-    if (algorithm.find_extent(name) == nullptr) {
-      errors.error({}, fmt::format("the algorithm has no extent {}", name));
-    } else if (value < 0 || value > kLargestExtent) {
-      errors.error({}, fmt::format("{} is {}, extents are 0 to {}", name, value, kLargestExtent));
-    }
-  }
-  errors.throw_if_any();
-  const Target target = target_of(options.device);
-  if (options.trace) return Executable(state_->build(algorithm, schedule, options, target));
+  check_sizes(algorithm, options);
+  return state_->find_or_build(
+      {algorithm, print_schedule(schedule), known_extents(algorithm, schedule, options.sizes),
+       [&](const CompileOptions& with, const TraceHook& trace) { return compile(algorithm, schedule, with, trace); }},
+      options);
+}
 
-  const std::string key =
-      key_of(algorithm, schedule, target, options, known_extents(algorithm, schedule, options.sizes));
-  std::promise<State::Built> promise;
-  std::shared_future<State::Built> others;
-  {
-    const std::lock_guard lock(state_->mutex);
-    const auto [entry, added] = state_->built.try_emplace(key);
-    if (added) {
-      entry->second = promise.get_future().share();
-    } else {
-      others = entry->second;
-    }
-  }
-  if (others.valid()) {
-    auto again = std::make_shared<Executable::State>(*others.get());
-    ++state_->counters->memory_hits;
-    again->report.cache = name_of(runtime::CacheOrigin::memory);
-    again->report.lower_ms = again->report.compile_ms = 0;
-    return Executable(std::move(again));
-  }
-  try {
-    State::Built built = state_->build(algorithm, schedule, options, target);
-    promise.set_value(built);
-    return Executable(std::move(built));
-  } catch (...) {
-    {
-      // A failure isn't kept: what the machine lacked may be there the next time.
-      const std::lock_guard lock(state_->mutex);
-      state_->built.erase(key);
-    }
-    promise.set_exception(std::current_exception());
-    throw;
-  }
+Executable Engine::build_merge(const Algorithm& algorithm, const BuildOptions& options,
+                               std::optional<ScalarType> parts_type) {
+  check_dtype(options.dtype);
+  if (parts_type) check_dtype(*parts_type);
+  check_algorithm(algorithm);
+  const Merge merge = derive_merge(algorithm, parts_type);
+  BuildOptions own = options;
+  // What made the parts has extents that the merge has not, such as that of keys.
+  std::erase_if(own.sizes, [&](const auto& size) {
+    return algorithm.find_extent(size.first) != nullptr && merge.algorithm.find_extent(size.first) == nullptr;
+  });
+  check_sizes(merge.algorithm, own);
+  return state_->find_or_build(
+      {merge.algorithm, "merge", known_extents(merge, own.sizes),
+       [&](const CompileOptions& with, const TraceHook& trace) { return compile_merge(merge, with, trace); },
+       merge.parts_of},
+      own);
 }
 
 Executable Engine::build(const Algorithm& algorithm, const BuildOptions& options) {

@@ -340,6 +340,7 @@ std::int64_t Executable::workspace_bytes(const std::map<std::string, std::int64_
 
 const Algorithm& Executable::algorithm() const { return state_->compiled->algorithm; }
 const tile::Program& Executable::program() const { return state_->compiled->program; }
+const std::map<std::string, std::string>& Executable::parts_of() const { return state_->compiled->parts_of; }
 const BuildReport& Executable::report() const { return state_->report; }
 
 std::map<std::string, std::int64_t> extents_of(const Algorithm& algorithm,

@@ -24,6 +24,7 @@ struct Compiled {
   std::vector<AxisGroup> groups;
   ReadSites reads;
   std::vector<std::vector<tile::Parameter>> parameters;  // of each kernel
+  std::map<std::string, std::string> parts_of;           // of a merge: the input that holds an output of all parts
 };
 
 struct Executable::State {

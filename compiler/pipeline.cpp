@@ -61,10 +61,10 @@ constexpr std::array kPasses{
 /// Inlined definitions and split loops multiply statements; a schedule must not exhaust the machine.
 constexpr std::size_t kMostStatements = 20000;
 
-void check_program(const tile::Program& program, const Schedule& schedule, std::string_view stage) {
+void check_program(const tile::Program& program, const Location& where, std::string_view stage) {
   const std::size_t count = tile::statement_count(program);
   if (count > kMostStatements)
-    throw UserError(schedule.where,
+    throw UserError(where,
                     "the program has " + std::to_string(count) + " statements after " + std::string(stage) +
                         ", at most " + std::to_string(kMostStatements) + " are compiled",
                     {"fewer predicates or smaller definitions would fit"});
@@ -72,16 +72,30 @@ void check_program(const tile::Program& program, const Schedule& schedule, std::
 }
 
 /// Extents of the axes that tiles cover whole: those that are neither rows nor reduced by the cascade.
-std::map<std::string, std::int64_t> known_extents(const Cascade& cascade,
-                                                  const std::map<std::string, std::int64_t>& sizes) {
-  std::map<std::string, Expr> axes = cascade.axis_extents;
-  axes.erase(cascade.axis);
-  for (const std::string& row : cascade.rows) axes.erase(row);
+/// `reduction` is a cascade or a recurrence.
+template <class Reduction>
+std::map<std::string, std::int64_t> known_in(const Reduction& reduction,
+                                             const std::map<std::string, std::int64_t>& sizes) {
+  std::map<std::string, Expr> axes = reduction.axis_extents;
+  axes.erase(reduction.axis);
+  for (const std::string& row : reduction.rows) axes.erase(row);
   std::map<std::string, std::int64_t> known;
   for (const auto& [axis, extent] : axes)
     for (const std::string& name : free_variables(extent))
       if (const auto value = sizes.find(name); value != sizes.end()) known.insert(*value);
   return known;
+}
+
+tile::Program run_passes(tile::Program program, const CompileOptions& options, const Location& where,
+                         const TraceHook& trace) {
+  check_program(program, where, "lower");
+  if (trace) trace("lower", program);
+  for (const Pass& pass : kPasses) {
+    program = pass.run(program, options.target);
+    check_program(program, where, pass.name);
+    if (trace) trace(pass.name, program);
+  }
+  return program;
 }
 
 }  // namespace
@@ -90,7 +104,14 @@ std::span<const Pass> pass_table() { return kPasses; }
 
 std::map<std::string, std::int64_t> known_extents(const Algorithm& algorithm, const Schedule& schedule,
                                                   const std::map<std::string, std::int64_t>& sizes) {
-  return known_extents(cascade_of(algorithm, schedule), sizes);
+  return known_in(cascade_of(algorithm, schedule), sizes);
+}
+
+std::map<std::string, std::int64_t> known_extents(const Merge& merge,
+                                                  const std::map<std::string, std::int64_t>& sizes) {
+  std::map<std::string, std::int64_t> known = known_in(merge.recurrence, sizes);
+  std::erase_if(known, [&](const auto& extent) { return merge.algorithm.find_extent(extent.first) == nullptr; });
+  return known;
 }
 
 tile::Program compile(const Algorithm& algorithm, const Schedule& schedule, const CompileOptions& options,
@@ -99,20 +120,21 @@ tile::Program compile(const Algorithm& algorithm, const Schedule& schedule, cons
   const Cascade cascade = cascade_of(algorithm, schedule);
   tile::LowerOptions lowering;
   lowering.target = options.target;
-  lowering.known = known_extents(cascade, options.sizes);
+  lowering.known = known_in(cascade, options.sizes);
   lowering.dtype = options.dtype;
   tile::Program program = schedule.rewrite == RewriteMode::online
                               ? tile::lower_recurrence(algorithm, derive_online(cascade), schedule, lowering)
                               : tile::lower_cascade(algorithm, cascade, schedule, lowering);
   program.multiples = cascade.multiples;
-  check_program(program, schedule, "lower");
-  if (trace) trace("lower", program);
-  for (const Pass& pass : kPasses) {
-    program = pass.run(program, options.target);
-    check_program(program, schedule, pass.name);
-    if (trace) trace(pass.name, program);
-  }
-  return program;
+  return run_passes(std::move(program), options, schedule.where, trace);
+}
+
+tile::Program compile_merge(const Merge& merge, const CompileOptions& options, const TraceHook& trace) {
+  tile::LowerOptions lowering;
+  lowering.target = options.target;
+  lowering.known = known_extents(merge, options.sizes);
+  lowering.dtype = options.dtype;
+  return run_passes(tile::lower_merge_of_outputs(merge, lowering), options, merge.algorithm.where, trace);
 }
 
 }  // namespace astatide

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "compiler/algorithm/algorithm.h"
+#include "compiler/rewrite/derive_merge.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/tile/ir.h"
 
@@ -38,8 +39,12 @@ using TraceHook = std::function<void(std::string_view stage, const tile::Program
 tile::Program compile(const Algorithm& algorithm, const Schedule& schedule, const CompileOptions& options,
                       const TraceHook& trace = {});
 
+/// The kernel that merges the outputs of parts, through the same passes.
+tile::Program compile_merge(const Merge& merge, const CompileOptions& options, const TraceHook& trace = {});
+
 /// Extents that a compilation of this schedule fixes: those of axes that no loop tiles.
 std::map<std::string, std::int64_t> known_extents(const Algorithm& algorithm, const Schedule& schedule,
                                                   const std::map<std::string, std::int64_t>& sizes);
+std::map<std::string, std::int64_t> known_extents(const Merge& merge, const std::map<std::string, std::int64_t>& sizes);
 
 }  // namespace astatide

@@ -20,6 +20,7 @@ struct Command {
 };
 
 Command add_run_command(CLI::App& program);
+Command add_merge_command(CLI::App& program);
 Command add_emit_command(CLI::App& program);
 Command add_explain_command(CLI::App& program);
 Command add_dispatch_command(CLI::App& program);

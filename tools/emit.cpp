@@ -23,7 +23,7 @@ struct EmitWords {
   RequestWords request;
   std::string stage;
   std::string target;
-  bool json = false;
+  bool merge = false, json = false;
 };
 
 const std::vector<std::string> kStages = {"algorithm", "online", "tile", "passes", "cuda", "ptx", "sass", "llvm"};
@@ -32,17 +32,33 @@ const std::vector<std::string> kStages = {"algorithm", "online", "tile", "passes
 struct Request {
   Algorithm algorithm;
   Schedule schedule;
+  std::optional<Merge> merge;  // the kernel that merges parts, instead of one that makes them
   CompileOptions options;
+
+  tile::Program compiled(const TraceHook& trace = {}) const {
+    return merge ? compile_merge(*merge, options, trace) : compile(algorithm, schedule, options, trace);
+  }
 };
+
+/// Which no schedule shapes.
+Merge merge_of(const EmitWords& words) {
+  if (!words.request.schedule.empty())
+    throw UserError({"--schedule", 0, 0, {}}, "the kernel that merges parts has no schedule", {"leave it out"});
+  return derive_merge(load_algorithm(words.request.algorithm));
+}
 
 Request read_request(const EmitWords& words) {
   Request request;
   request.algorithm = load_algorithm(words.request.algorithm);
   const std::string target = words.stage == "llvm" ? "cpu" : words.target;
   const DispatchRequest wanted = request_of(words.request, request.algorithm, target);
+  request.options = {wanted.target, wanted.sizes, wanted.dtype};
+  if (words.merge) {
+    request.merge = merge_of(words);
+    return request;
+  }
   request.schedule = choose_schedule(words.request, request.algorithm, wanted).schedule;
-  request.options = {target.empty() ? parse_target(request.schedule.target) : wanted.target, wanted.sizes,
-                     wanted.dtype};
+  if (target.empty()) request.options.target = parse_target(request.schedule.target);
   return request;
 }
 
@@ -54,22 +70,29 @@ struct Emitted {
 
 std::string after_lowering(const Request& request, bool every_pass) {
   std::string text;
-  compile(request.algorithm, request.schedule, request.options,
-          [&](std::string_view stage, const tile::Program& program) {
-            if (!every_pass && stage != "lower") return;
-            if (every_pass) text += fmt::format("{}# after {}\n", text.empty() ? "" : "\n", stage);
-            text += tile::print(program);
-          });
+  request.compiled([&](std::string_view stage, const tile::Program& program) {
+    if (!every_pass && stage != "lower") return;
+    if (every_pass) text += fmt::format("{}# after {}\n", text.empty() ? "" : "\n", stage);
+    text += tile::print(program);
+  });
   return text;
 }
 
-std::string online(const Algorithm& algorithm) { return print_recurrence(derive_online(find_cascade(algorithm))); }
+std::string algorithm(const EmitWords& words) {
+  return print_mathematics(words.merge ? merge_of(words).algorithm : load_algorithm(words.request.algorithm));
+}
+
+std::string online(const EmitWords& words) {
+  if (!words.merge) return print_recurrence(derive_online(find_cascade(load_algorithm(words.request.algorithm))));
+  const Merge merge = merge_of(words);
+  return print_recurrence(merge.recurrence) + print_part_states(merge.recurrence, merge.states);
+}
 
 cuda::Source emit_cuda(const Request& request) {
   if (!request.options.target.is_cuda())
     throw UserError({"--target", 0, 0, {}}, "the target is cpu, which has no CUDA source",
                     {"--target names a GPU such as sm_90a, --stage llvm prints what the CPU runs"});
-  return cuda::emit(compile(request.algorithm, request.schedule, request.options));
+  return cuda::emit(request.compiled());
 }
 
 Emitted emit_binary(const Request& request, runtime::BinaryKind kind) {
@@ -93,15 +116,15 @@ Emitted emit(const EmitWords& words) {
                     suggestion(words.stage, kStages));
   if (words.stage == "llvm" && !words.target.empty() && words.target != "cpu")
     throw UserError({"--target", 0, 0, {}}, fmt::format("--stage llvm is for the CPU, not for '{}'", words.target));
-  if (words.stage == "algorithm") return {print_mathematics(load_algorithm(words.request.algorithm)), {}};
-  if (words.stage == "online") return {online(load_algorithm(words.request.algorithm)), {}};
+  if (words.stage == "algorithm") return {algorithm(words), {}};
+  if (words.stage == "online") return {online(words), {}};
   const Request request = read_request(words);
   if (words.stage == "tile") return {after_lowering(request, false), {}};
   if (words.stage == "passes") return {after_lowering(request, true), {}};
   if (words.stage == "cuda") return {emit_cuda(request).text, {}};
   if (words.stage == "ptx") return emit_binary(request, runtime::BinaryKind::ptx);
   if (words.stage == "sass") return emit_binary(request, runtime::BinaryKind::cubin);
-  return {print_llvm(compile(request.algorithm, request.schedule, request.options)), {}};
+  return {print_llvm(request.compiled()), {}};
 }
 
 int run(const EmitWords& words) {
@@ -129,6 +152,7 @@ Command add_emit_command(CLI::App& program) {
                   "llvm: what the CPU runs")
       ->required();
   app->add_option("--target", words->target, "machine to compile for, such as sm_90a; else the schedule's own");
+  app->add_flag("--merge", words->merge, "of the kernel that merges parts (astatide merge), which no schedule shapes");
   app->add_flag("--json", words->json, "one JSON object on standard output");
   return {app, [words] { return run(*words); }};
 }

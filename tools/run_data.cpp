@@ -8,7 +8,9 @@
 #include <fstream>
 #include <numbers>
 
+#include "api/check_reads.h"
 #include "compiler/algorithm/names.h"
+#include "compiler/support/contains.h"
 #include "runtime/tensor_file.h"
 #include "runtime/thread_pool.h"
 #include "tools/request.h"
@@ -16,8 +18,8 @@
 namespace astatide::tools {
 namespace {
 
-void add_input(HostTensors& inputs, const FileWord& file, const std::string& name, runtime::HostTensor tensor) {
-  if (!inputs.try_emplace(name, std::move(tensor)).second)
+void add_tensor(HostTensors& tensors, const FileWord& file, const std::string& name, runtime::HostTensor tensor) {
+  if (!tensors.try_emplace(name, std::move(tensor)).second)
     throw UserError({file.flag, 0, 0, {}}, fmt::format("{} comes twice, again from {}", name, file.path));
 }
 
@@ -98,6 +100,32 @@ runtime::HostTensor allocate(const Executable& executable, const std::string& na
   return runtime::zeros(wanted.dtype, wanted.shape);
 }
 
+std::int64_t bytes_of(const Executable& executable, const std::map<std::string, std::int64_t>& extents) {
+  std::int64_t bytes = 0;
+  for (const tile::Tensor& tensor : executable.program().tensors) {
+    if (tensor.role != tile::Tensor::Role::input && tensor.role != tile::Tensor::Role::output) continue;
+    std::int64_t own = size_in_bytes(tensor.type);
+    for (const std::int64_t extent : describe_tensor(executable, tensor.name, extents).shape) own *= extent;
+    if (__builtin_add_overflow(bytes, own, &bytes))
+      throw MachineError("the tensors together need more than 2^63 bytes");
+  }
+  return bytes;
+}
+
+/// Throws MachineError when the machine has not this much memory left.
+void require_memory(std::int64_t bytes, const std::string& what) {
+  std::ifstream file("/proc/meminfo");
+  std::string key, unit;
+  std::int64_t kib = 0;
+  while (file >> key >> kib) {
+    std::getline(file, unit);
+    if (key != "MemAvailable:") continue;
+    if (bytes / 1024 > kib)
+      throw MachineError(fmt::format("{} need {} bytes of memory, {} are left", what, bytes, kib * 1024));
+    return;
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> input_names(const Algorithm& algorithm) {
@@ -134,37 +162,37 @@ std::vector<FileWord> parse_file_words(const std::string& flag, const std::vecto
   return files;
 }
 
-HostTensors read_inputs(const Algorithm& algorithm, const std::vector<FileWord>& files,
-                        std::vector<std::string>& warnings) {
-  HostTensors inputs;
+HostTensors read_tensors(const std::vector<FileWord>& files, const std::vector<std::string>& names,
+                         const std::string& kind, const Algorithm& algorithm, std::vector<std::string>& warnings) {
+  HostTensors tensors;
   for (const FileWord& file : files) {
     if (!file.is_safetensors()) {
-      add_input(inputs, file, file.tensor, runtime::read_npy(file.path));
+      add_tensor(tensors, file, file.tensor, runtime::read_npy(file.path));
       continue;
     }
     runtime::SafetensorsFile content = runtime::read_safetensors(file.path);
     if (!file.tensor.empty()) {
-      add_input(inputs, file, file.tensor, choose_tensor(file, std::move(content)));
+      add_tensor(tensors, file, file.tensor, choose_tensor(file, std::move(content)));
       continue;
     }
     std::vector<std::string> unused;
-    const std::size_t before = inputs.size();
+    const std::size_t before = tensors.size();
     for (runtime::NamedTensor& named : content.tensors) {
-      if (algorithm.find_input(named.name) != nullptr) {
-        add_input(inputs, file, named.name, std::move(named.tensor));
+      if (contains(names, named.name)) {
+        add_tensor(tensors, file, named.name, std::move(named.tensor));
       } else {
         unused.push_back(quoted(named.name));
       }
     }
-    if (inputs.size() == before)
-      throw UserError({file.flag, 0, 0, {}}, fmt::format("{} holds no input of {}", file.path, algorithm.name),
-                      {fmt::format("inputs are {}; the file holds {}", fmt::join(input_names(algorithm), ", "),
-                                   fmt::join(unused, ", "))});
+    if (tensors.size() == before)
+      throw UserError(
+          {file.flag, 0, 0, {}}, fmt::format("{} holds no {} of {}", file.path, kind, algorithm.name),
+          {fmt::format("{}s are {}; the file holds {}", kind, fmt::join(names, ", "), fmt::join(unused, ", "))});
     if (!unused.empty())
-      warnings.push_back(fmt::format("{} of {} are no inputs of {} and are not used", fmt::join(unused, ", "),
-                                     file.path, algorithm.name));
+      warnings.push_back(fmt::format("{} of {} are no {}s of {} and are not used", fmt::join(unused, ", "), file.path,
+                                     kind, algorithm.name));
   }
-  return inputs;
+  return tensors;
 }
 
 std::optional<ScalarType> common_type(const Algorithm& algorithm, const HostTensors& inputs) {
@@ -233,6 +261,16 @@ HostTensors prepare_outputs(const Executable& executable, const std::map<std::st
   return outputs;
 }
 
+void check_indices(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
+                   const HostTensors& inputs) {
+  const ReadSites reads = find_read_sites(algorithm);
+  HostIntegers data;
+  for (const std::string& name : index_inputs(reads)) data[name] = view_of(inputs.at(name));
+  Diagnostics errors;
+  check_reads(reads, extents, data, errors);
+  errors.throw_if_any();
+}
+
 void write_outputs(const std::vector<FileWord>& files, const HostTensors& outputs) {
   for (const FileWord& file : files) {
     if (!file.is_safetensors()) {
@@ -246,17 +284,8 @@ void write_outputs(const std::vector<FileWord>& files, const HostTensors& output
   }
 }
 
-void require_memory(std::int64_t bytes, const std::string& what) {
-  std::ifstream file("/proc/meminfo");
-  std::string key, unit;
-  std::int64_t kib = 0;
-  while (file >> key >> kib) {
-    std::getline(file, unit);
-    if (key != "MemAvailable:") continue;
-    if (bytes / 1024 > kib)
-      throw MachineError(fmt::format("{} need {} bytes of memory, {} are left", what, bytes, kib * 1024));
-    return;
-  }
+void require_tensor_memory(const Executable& executable, const std::map<std::string, std::int64_t>& extents) {
+  require_memory(bytes_of(executable, extents), "the tensors");
 }
 
 }  // namespace astatide::tools

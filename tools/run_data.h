@@ -27,9 +27,10 @@ std::vector<std::string> input_names(const Algorithm& algorithm);
 std::vector<FileWord> parse_file_words(const std::string& flag, const std::vector<std::string>& words,
                                        const std::vector<std::string>& known);
 
-/// Inputs from files, as they are there. A tensor of a file that is no input gives a warning.
-HostTensors read_inputs(const Algorithm& algorithm, const std::vector<FileWord>& files,
-                        std::vector<std::string>& warnings);
+/// Tensors from files, as they are there: those of `names`, which are `kind`s ("input") of the algorithm. Another
+/// tensor of a file gives a warning.
+HostTensors read_tensors(const std::vector<FileWord>& files, const std::vector<std::string>& names,
+                         const std::string& kind, const Algorithm& algorithm, std::vector<std::string>& warnings);
 /// The type that the files agree on, or none.
 std::optional<ScalarType> common_type(const Algorithm& algorithm, const HostTensors& inputs);
 
@@ -46,10 +47,14 @@ HostTensors prepare_inputs(const Executable& executable, const HostTensors& file
 /// Outputs filled with NaN (all bits set), so that an element that nothing writes is seen.
 HostTensors prepare_outputs(const Executable& executable, const std::map<std::string, std::int64_t>& extents);
 
+/// What a launch on a GPU can't look at: the data of indices.
+void check_indices(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
+                   const HostTensors& inputs);
+
 void write_outputs(const std::vector<FileWord>& files, const HostTensors& outputs);
 
-/// Throws MachineError when the machine has not this much memory left.
-void require_memory(std::int64_t bytes, const std::string& what);
+/// Throws MachineError when the machine has not the memory left for inputs and outputs.
+void require_tensor_memory(const Executable& executable, const std::map<std::string, std::int64_t>& extents);
 
 TensorView view_of(const runtime::HostTensor& tensor);
 

@@ -3,7 +3,7 @@
 #include <map>
 #include <string>
 
-#include "compiler/rewrite/recurrence.h"
+#include "compiler/rewrite/derive_merge.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/tile/ir.h"
 
@@ -29,5 +29,8 @@ Program lower_cascade(const Algorithm& algorithm, const Cascade& cascade, const 
 /// to global memory, and a second kernel merges them.
 Program lower_recurrence(const Algorithm& algorithm, const Recurrence& recurrence, const Schedule& schedule,
                          const LowerOptions& options);
+
+/// One kernel that merges the outputs of parts, which are its inputs: a row a tile.
+Program lower_merge_of_outputs(const astatide::Merge& merge, const LowerOptions& options);
 
 }  // namespace astatide::tile

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "compiler/support/contains.h"
+#include "compiler/support/diagnostic.h"
 #include "compiler/tile/lower_elements.h"
 
 namespace astatide::tile {
@@ -39,18 +40,18 @@ Placement placement_of_merge(const Lowering& lowering, const Placement& of, cons
 
 /// Of combine (rewrite/README.md) for any number of states: first the references of all, then each other slot, moved
 /// from the references of its part to those. So no sum is rescaled twice.
-class Merge {
+class MergeBody {
  public:
-  Merge(const Recurrence& recurrence, const std::vector<const Slot*>& references, KernelBuilder& builder,
-        const std::map<std::string, StoredTensor>& states)
-      : recurrence_(recurrence), references_(references), builder_(builder), states_(states) {}
+  MergeBody(const Recurrence& recurrence, const std::vector<const Slot*>& references, KernelBuilder& builder,
+            const StoredStates& stored)
+      : recurrence_(recurrence), references_(references), builder_(builder), stored_(stored) {}
 
   Block build() {
     Block out;
     for (const Slot& slot : recurrence_.slots) {
       const TileName whole = declare(slot, tile_base_of(builder_.lowering, slot));
       builder_.values.insert_or_assign(slot.name, variable(whole));
-      parts_[slot.name] = declare(slot, slot.name + "_part");
+      for (const std::string& name : names_in(stored_.states.of_slot.at(slot.name))) declare_part(name);
       out.push_back({Fill{whole, unit_of(slot.op)}});
     }
     append(out, merge_references());
@@ -65,6 +66,20 @@ class Merge {
     std::vector<std::string> axes{builder_.nest.row};
     axes.insert(axes.end(), slot.extra.begin(), slot.extra.end());
     return builder_.declare(base, axes);
+  }
+
+  /// Those of the stored values that an expression reads.
+  std::vector<std::string> names_in(const Expr& e) const {
+    std::vector<std::string> out;
+    for (const std::string& name : free_variables(e))
+      if (stored_.parts.contains(name)) out.push_back(name);
+    return out;
+  }
+
+  void declare_part(const std::string& name) {
+    if (parts_.contains(name)) return;
+    const StoredPart& part = stored_.parts.at(name);
+    parts_[name] = builder_.declare(part.tile, builder_.tile_axes(part.axes));
   }
 
   /// Runs a block for each part.
@@ -93,41 +108,46 @@ class Merge {
 
   bool is_reference(const Slot& slot) const { return contains(references_, &slot); }
 
-  void load(Block& out, const Slot& slot) const {
-    const StoredTensor& from = states_.at(slot.name);
-    out.push_back({Copy{parts_.at(slot.name), builder_.view(from.tensor, from.axes), Via::load, {}, 0}});
+  /// What an expression reads of a part, once.
+  void load(Block& out, std::set<std::string>& loaded, const Expr& e) const {
+    for (const std::string& name : names_in(e)) {
+      if (!loaded.insert(name).second) continue;
+      const StoredPart& part = stored_.parts.at(name);
+      out.push_back({Copy{parts_.at(name), builder_.view(part.read, builder_.tile_axes(part.axes)), Via::load, {}, 0}});
+    }
   }
 
-  void merge(Block& out, const Slot& slot, const Expr& part) const {
+  void merge(Block& out, const Slot& slot) const {
+    std::map<std::string, Expr> tiles;
+    for (const auto& [name, tile] : parts_) tiles.insert_or_assign(name, variable(tile));
+    for (const Slot& other : recurrence_.slots)
+      tiles.insert_or_assign(new_value_name(other.name), builder_.values.at(other.name));
+    const Expr part = substitute(move_of_part(slot, stored_.states), tiles);
     const Expr& whole = builder_.values.at(slot.name);
     out.push_back({builder_.map_over_tiles(whole.as<Variable>()->name, merged(slot.op, whole, part))});
   }
 
   Block merge_references() const {
     Block out;
+    std::set<std::string> loaded;
     for (const Slot* slot : references_) {
-      load(out, *slot);
-      merge(out, *slot, variable(parts_.at(slot->name)));
+      load(out, loaded, stored_.states.of_slot.at(slot->name));
+      merge(out, *slot);
     }
     return out;
   }
 
   Block merge_others() const {
-    std::map<std::string, Expr> old_and_new;
-    for (const Slot& slot : recurrence_.slots) {
-      old_and_new.insert_or_assign(slot.name, variable(parts_.at(slot.name)));
-      old_and_new.insert_or_assign(new_value_name(slot.name), builder_.values.at(slot.name));
-    }
     Block loads, out;
-    std::set<std::string> read;
+    std::set<std::string> loaded, read;
     for (const Slot& slot : recurrence_.slots) {
       if (is_reference(slot)) continue;
       read.merge(free_variables(slot.move));
-      load(loads, slot);
-      merge(out, slot, substitute(slot.move, old_and_new));
+      load(loads, loaded, stored_.states.of_slot.at(slot.name));
+      merge(out, slot);
     }
     for (const Slot* slot : references_)
-      if (read.contains(slot->name)) load(loads, *slot);
+      if (read.contains(slot->name)) load(loads, loaded, stored_.states.of_slot.at(slot->name));
     std::move(out.begin(), out.end(), std::back_inserter(loads));
     return loads;
   }
@@ -135,14 +155,41 @@ class Merge {
   const Recurrence& recurrence_;
   const std::vector<const Slot*>& references_;
   KernelBuilder& builder_;
-  const std::map<std::string, StoredTensor>& states_;
-  std::map<std::string, TileName> parts_;
+  const StoredStates& stored_;
+  std::map<std::string, TileName> parts_;  // tiles of what is stored, by name
 };
 
 }  // namespace
 
 std::string tile_base_of(const Lowering& lowering, const Slot& slot) {
   return contains(lowering.algorithm.outputs, slot.name) ? slot.name + "_acc" : slot.name;
+}
+
+StoredStates states_in(const std::map<std::string, StoredTensor>& tensors) {
+  StoredStates out;
+  for (const auto& [slot, stored] : tensors) {
+    StoredPart part{{stored.tensor, {}}, stored.axes, slot + "_part"};
+    for (const std::string& axis : stored.axes) part.read.indices.push_back(variable(axis));
+    out.parts.emplace(slot, std::move(part));
+    out.states.of_slot.emplace(slot, variable(slot));
+  }
+  return out;
+}
+
+std::vector<const Slot*> references_of_moves(const Recurrence& recurrence) {
+  std::vector<const Slot*> out;
+  for (const Slot& slot : recurrence.slots) {
+    const bool is_read = std::any_of(recurrence.slots.begin(), recurrence.slots.end(), [&](const Slot& other) {
+      return free_variables(other.move).contains(new_value_name(slot.name));
+    });
+    if (!is_read) continue;
+    if (!(slot.move == variable(slot.name)))
+      throw UserError(slot.where,
+                      slot.name + " moves with " + (slot.references.empty() ? "others" : slot.references.front()) +
+                          " and others move with " + slot.name + ": one level of references can be merged, not two");
+    out.push_back(&slot);
+  }
+  return out;
 }
 
 std::vector<const NestLoop*> loops_that_share(const Lowering& lowering, const Nest& nest) {
@@ -153,16 +200,16 @@ std::vector<const NestLoop*> loops_that_share(const Lowering& lowering, const Ne
 }
 
 Kernel lower_merge(Lowering& lowering, const Recurrence& recurrence, const std::vector<const Slot*>& references,
-                   const Placement& placement, const std::map<std::string, StoredTensor>& states) {
+                   const Placement& placement, const StoredStates& states, const std::string& kernel) {
   const Placement own = placement_of_merge(lowering, placement, {});
-  KernelBuilder builder(lowering, own, lowering.algorithm.name + "_merge");
-  Block body = Merge(recurrence, references, builder, states).build();
+  KernelBuilder builder(lowering, own, kernel);
+  Block body = MergeBody(recurrence, references, builder, states).build();
   return builder.finish(std::move(body));
 }
 
 Block merge_by_last_block(KernelBuilder& builder, const Recurrence& recurrence,
                           const std::vector<const Slot*>& references, const Placement& placement,
-                          const std::map<std::string, StoredTensor>& states, const std::string& counters) {
+                          const StoredStates& states, const std::string& counters) {
   Lowering& lowering = builder.lowering;
   // A warp a row, or, where rows are fewer, several; a worker of the CPU takes one row at a time.
   const int warps = std::max(1, builder.kernel.threads() / kThreads);
@@ -173,13 +220,13 @@ Block merge_by_last_block(KernelBuilder& builder, const Recurrence& recurrence,
   KernelBuilder merge(builder, own);
   merge.kernel.thread_rows = builder.kernel.thread_rows;
   merge.kernel.thread_columns = builder.kernel.thread_columns;
-  Block body = Merge(recurrence, references, merge, states).build();
+  Block body = MergeBody(recurrence, references, merge, states).build();
 
   // Which blocks merge together is what the grid says, the parts left out. Rows of a block that its loops run over are
   // run over here, too.
   Arrive arrive{merge.names.fresh("last"), lowering.extent_of(lowering.parts_axis), counters, {}, {}};
   for (const NestLoop* loop : loops_that_share(lowering, builder.nest)) arrive.indices.push_back(variable(loop->var));
-  for (const auto& [slot, state] : states) arrive.stores.push_back(state.tensor);
+  for (const auto& [name, part] : states.parts) arrive.stores.push_back(part.read.tensor);
   for (auto row = lowering.rows.rbegin(); row != lowering.rows.rend(); ++row) {
     const NestLoop& outer = *builder.nest.over(*row);
     const NestLoop& inner = *merge.nest.over(*row);

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/rewrite/recurrence.h"
+#include "compiler/rewrite/derive_merge.h"
 #include "compiler/tile/lower_elements.h"
 
 // The states of parts of an axis, merged. Not an interface of the compiler.
@@ -14,10 +14,29 @@ namespace astatide::tile {
 /// The name that a kernel gives the tile of a slot: an output of the same name is a tensor.
 std::string tile_base_of(const Lowering& lowering, const Slot& slot);
 
-/// The kernel that merges the states which the parts of a row have left in `states`, by slot, and writes the outputs:
-/// a row a tile. `references` are read by the moves of other slots, and nothing moves them.
+/// A value of each part: a tensor's elements at places of the parts' axis and others, and what its tile is called.
+struct StoredPart {
+  Read read;
+  std::vector<std::string> axes;
+  std::string tile;
+};
+
+/// What the parts of a row have left in memory, and the states that it says.
+struct StoredStates {
+  PartStates states;
+  std::map<std::string, StoredPart> parts;  // by the name that states have for it
+};
+
+/// The states themselves, by slot.
+StoredStates states_in(const std::map<std::string, StoredTensor>& tensors);
+
+/// Slots whose new values others move to. Throws UserError where such a one moves itself.
+std::vector<const Slot*> references_of_moves(const Recurrence& recurrence);
+
+/// The kernel that merges the states of parts and writes the outputs: a row a tile. `references` are read by the moves
+/// of other slots, and nothing moves them.
 Kernel lower_merge(Lowering& lowering, const Recurrence& recurrence, const std::vector<const Slot*>& references,
-                   const Placement& placement, const std::map<std::string, StoredTensor>& states);
+                   const Placement& placement, const StoredStates& states, const std::string& kernel);
 
 /// The loops over blocks beside that over the parts: blocks at one place of all of these merge their states.
 std::vector<const NestLoop*> loops_that_share(const Lowering& lowering, const Nest& nest);
@@ -26,6 +45,6 @@ std::vector<const NestLoop*> loops_that_share(const Lowering& lowering, const Ne
 /// `counters` has one for each place of loops_that_share.
 Block merge_by_last_block(KernelBuilder& builder, const Recurrence& recurrence,
                           const std::vector<const Slot*>& references, const Placement& placement,
-                          const std::map<std::string, StoredTensor>& states, const std::string& counters);
+                          const StoredStates& states, const std::string& counters);
 
 }  // namespace astatide::tile

@@ -53,11 +53,13 @@ class RecurrenceLowering {
     Block body = state_in_memory_ ? state_in_memory() : state_in_registers();
     const bool by_last_block = in_parts() && placement.merge() == MergeBy::last_block;
     if (by_last_block)
-      for (Stmt& stmt : merge_by_last_block(builder, recurrence_, references_, placement, state_tensors_, arrivals_))
+      for (Stmt& stmt :
+           merge_by_last_block(builder, recurrence_, references_, placement, states_in(state_tensors_), arrivals_))
         body.push_back(std::move(stmt));
     lowering_.program.kernels.push_back(builder.finish(std::move(body)));
     if (in_parts() && !by_last_block)
-      lowering_.program.kernels.push_back(lower_merge(lowering_, recurrence_, references_, placement, state_tensors_));
+      lowering_.program.kernels.push_back(lower_merge(lowering_, recurrence_, references_, placement,
+                                                      states_in(state_tensors_), lowering_.algorithm.name + "_merge"));
     return std::move(lowering_.program);
   }
 

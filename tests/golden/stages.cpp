@@ -5,6 +5,7 @@
 #include <fstream>
 #include <map>
 
+#include "compiler/cuda/emit.h"
 #include "compiler/pipeline.h"
 #include "compiler/rewrite/recurrence.h"
 #include "tests/support/paths.h"
@@ -35,14 +36,37 @@ std::map<std::string, std::string> stages_of(const std::string& algorithm_name, 
   return out;
 }
 
-void require_goldens(const std::string& name, const std::string& algorithm) {
-  const std::filesystem::path folder = source_path("tests/golden/" + name);
-  for (const auto& [file, text] : stages_of(algorithm, text_of(folder / "schedule.yaml"))) {
+/// The same of the kernel that merges what an algorithm gives for parts.
+std::map<std::string, std::string> stages_of_merge(const std::string& algorithm_name) {
+  const Algorithm algorithm = example_algorithm(algorithm_name);
+  const Merge merge = derive_merge(algorithm);
+  CompileOptions options;
+  options.target = *find_target("sm_80");
+  options.sizes = algorithm.sizes;
+  std::map<std::string, std::string> out;
+  out["algorithm.txt"] = print_mathematics(merge.algorithm);
+  out["online.txt"] = print_part_states(merge.recurrence, merge.states);
+  const tile::Program last = compile_merge(merge, options, [&](std::string_view stage, const tile::Program& p) {
+    if (stage == "lower") out["tile.txt"] = tile::print(p);
+  });
+  out["passes.txt"] = tile::print(last);
+  out["kernel.cu"] = cuda::emit(last).text;
+  return out;
+}
+
+void require_texts(const std::filesystem::path& folder, const std::map<std::string, std::string>& texts) {
+  for (const auto& [file, text] : texts) {
+    const std::string name = folder.filename().string();
     if (updates_goldens()) std::ofstream(folder / file, std::ios::binary) << text;
     INFO(name << "/" << file << ": UPDATE_GOLDENS=1 writes what is there now");
     REQUIRE(std::filesystem::exists(folder / file));
     CHECK(text_of(folder / file) == text);
   }
+}
+
+void require_goldens(const std::string& name, const std::string& algorithm) {
+  const std::filesystem::path folder = source_path("tests/golden/" + name);
+  require_texts(folder, stages_of(algorithm, text_of(folder / "schedule.yaml")));
 }
 
 }  // namespace
@@ -64,6 +88,12 @@ TEST_CASE("query heads of a group and queries are the rows of one tile") {
 }
 TEST_CASE("the last block of those that make parts of a size merges them, in one kernel") {
   require_goldens("causal_gqa_decode_last_block", "causal_gqa");
+}
+TEST_CASE("outputs of parts are merged by one kernel, a row a block") {
+  require_texts(source_path("tests/golden/causal_gqa_merge"), stages_of_merge("causal_gqa"));
+}
+TEST_CASE("a sink is taken out of each part and put in once") {
+  require_texts(source_path("tests/golden/sink_merge"), stages_of_merge("sink"));
 }
 TEST_CASE("S and P at root make three kernels") { require_goldens("causal_gqa_standard", "causal_gqa"); }
 TEST_CASE("a row of S in shared memory makes one kernel of several passes") {

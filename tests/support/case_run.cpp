@@ -152,7 +152,10 @@ Algorithm causal_attention() { return attention_where("j <= i + Sk - Sq"); }
 Algorithm top_left_causal_attention() { return attention_where("j <= i"); }
 
 HostTensors run_case(const Case& c, const Schedule& schedule, const Device& device) {
-  const Executable executable = case_engine().build(c.algorithm, schedule, {device, c.dtype, c.extents, {}});
+  return run_executable(c, case_engine().build(c.algorithm, schedule, {device, c.dtype, c.extents, {}}), device);
+}
+
+HostTensors run_executable(const Case& c, const Executable& executable, const Device& device) {
   LaunchArguments arguments;
   arguments.scalars = c.scalars;
   arguments.extents = c.extents;

@@ -68,6 +68,9 @@ struct Case {
 HostTensors run_case(const Case& c, const std::string& schedule, const Device& device = case_device());
 HostTensors run_case(const Case& c, const Schedule& schedule, const Device& device = case_device());
 
+/// The same with what was built for the case.
+HostTensors run_executable(const Case& c, const Executable& executable, const Device& device = case_device());
+
 /// Runs a case under every schedule that takes it, and calls `check` with each result. A schedule whose bound is
 /// shorter or whose tiles don't fit takes it not; one at least must.
 void for_each_schedule(const Case& c, const std::function<void(const HostTensors& outputs)>& check,

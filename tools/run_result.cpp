@@ -1,0 +1,103 @@
+#include "tools/run_result.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "tools/commands.h"
+
+namespace astatide::tools {
+namespace {
+
+/// A check that takes longer is announced.
+constexpr double kLongCheckSeconds = 30;
+
+nlohmann::json number(double value) { return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(); }
+
+nlohmann::json to_json(const Result& result) {
+  nlohmann::json outputs = nlohmann::json::object();
+  for (const auto& [name, tensor] : result.outputs)
+    outputs[name] = {{"shape", tensor.shape}, {"dtype", name_of(tensor.dtype)}};
+  for (const OutputCheck& check : result.checks) {
+    nlohmann::json& out = outputs[check.name];
+    out["ok"] = check.ok();
+    out["max_abs_error"] = number(check.max_abs_error);
+    out["relative_error"] = number(check.relative_error);
+    out["limit"] = check.limit;
+    out["plain_error"] = check.plain_error;
+    if (check.wrong_nonfinite > 0) out["wrong_nonfinite"] = check.wrong_nonfinite;
+  }
+  nlohmann::json json = {
+      {"ok", result.ok()},
+      {"algorithm", result.algorithm},
+      {"schedule", result.schedule},
+      {"device", result.device.name},
+      {"target", result.report.target},
+      {"dtype", name_of(result.dtype)},
+      {"shape", result.extents},
+      {"time_ms",
+       {{"median", result.time.median_ms}, {"min", result.time.min_ms}, {"repetitions", result.time.repetitions}}},
+      {"outputs", outputs},
+      {"compiles", result.counters.compiles},
+      {"cache", result.report.cache},
+      {"lower_ms", result.report.lower_ms},
+      {"compile_ms", result.report.compile_ms},
+      {"workspace_bytes", result.workspace_bytes},
+      {"warnings", result.warnings}};
+  if (!result.device.model.empty()) json["device_name"] = result.device.model;
+  if (result.random) json["seed"] = result.seed;
+  return json;
+}
+
+std::string to_text(const Result& result) {
+  std::string shape;
+  for (const auto& [name, value] : result.extents)
+    shape += fmt::format("{}{}={}", shape.empty() ? "" : ",", name, value);
+  std::string text =
+      fmt::format("{} with {} on {}{}, {}, {}\n", result.algorithm, result.schedule, result.device.name,
+                  result.device.model.empty() ? "" : " (" + result.device.model + ")", name_of(result.dtype), shape);
+  if (result.random) text += fmt::format("  inputs     normal, --seed {}\n", result.seed);
+  text += fmt::format("  time       {:.4f} ms median, {:.4f} ms least of {}\n", result.time.median_ms,
+                      result.time.min_ms, result.time.repetitions);
+  text += fmt::format("  compiled   in {:.1f} ms, source in {:.1f} ms, cache: {}\n", result.report.compile_ms,
+                      result.report.lower_ms, result.report.cache);
+  if (result.workspace_bytes > 0) text += fmt::format("  scratch    {} bytes\n", result.workspace_bytes);
+  for (const OutputCheck& check : result.checks) {
+    text += fmt::format("  {:<10} error {:.3g} of at most {:.3g}, relative {:.3g}, plain f32 {:.3g}: {}\n", check.name,
+                        check.max_abs_error, check.limit, check.relative_error, check.plain_error,
+                        check.ok() ? "ok" : "WRONG");
+    if (check.wrong_nonfinite > 0)
+      text += fmt::format("  {:<10} {} elements are infinite or NaN where they should not be, or the reverse\n", "",
+                          check.wrong_nonfinite);
+  }
+  return text;
+}
+
+}  // namespace
+
+void Result::take_counts(Engine& engine) {
+  counters = engine.counters();
+  for (std::string& warning : engine.take_warnings()) warnings.push_back(std::move(warning));
+}
+
+void Result::check(const Algorithm& computed, const std::map<std::string, double>& scalars, const HostTensors& inputs,
+                   bool tf32) {
+  const double seconds = estimate_check_seconds(computed, extents);
+  if (seconds > kLongCheckSeconds)
+    write_message(fmt::format("warning: the check in double precision takes about {:.0f} seconds\n", seconds));
+  checks = check_outputs(computed, extents, scalars, inputs, outputs, tf32);
+}
+
+int report_result(const Result& result, bool json) {
+  if (json) {
+    write_output(to_json(result).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  } else {
+    write_output(to_text(result));
+    for (const std::string& warning : result.warnings) write_message("warning: " + warning + "\n");
+  }
+  return result.ok() ? kDone : kCheckFailed;
+}
+
+}  // namespace astatide::tools
