@@ -8,8 +8,8 @@
 #include "api/astatide.h"
 #include "api/check_reads.h"
 #include "api/device_code.h"
+#include "api/launch_plan.h"
 #include "api/shapes.h"
-#include "compiler/tile/parameters.h"
 #include "runtime/counters.h"
 
 namespace astatide {
@@ -23,7 +23,7 @@ struct Compiled {
   std::vector<DeclaredTensor> declared;
   std::vector<AxisGroup> groups;
   ReadSites reads;
-  std::vector<std::vector<tile::Parameter>> parameters;  // of each kernel
+  LaunchPlan plan;
 };
 
 struct Executable::State {

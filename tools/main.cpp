@@ -50,7 +50,7 @@ int run_command(int argc, char** argv) {
   app.set_version_flag("--version", "astatide " ASTATIDE_VERSION);
   app.allow_extras();
   const std::vector<Command> commands = {add_run_command(app), add_emit_command(app), add_explain_command(app),
-                                         add_cache_command(app)};
+                                         add_export_command(app), add_cache_command(app)};
   for (const Command& command : commands) command.app->allow_extras();
   try {
     app.parse(argc, argv);
