@@ -165,15 +165,17 @@ class RealWriter {
       case Op::sub:
       case Op::mul:
       case Op::div:
+        return fmt::format("({} {} {})", args[0], info(c.op).name, args[1]);
+      // Truth is an int in C.
       case Op::lt:
       case Op::le:
       case Op::gt:
       case Op::ge:
-        return fmt::format("({} {} {})", args[0], info(c.op).name, args[1]);
+        return fmt::format("(double)({} {} {})", args[0], info(c.op).name, args[1]);
       case Op::eq:
-        return fmt::format("({} == {})", args[0], args[1]);
+        return fmt::format("(double)({} == {})", args[0], args[1]);
       case Op::ne:
-        return fmt::format("({} != {})", args[0], args[1]);
+        return fmt::format("(double)({} != {})", args[0], args[1]);
       case Op::floor_div:
         return fmt::format("floor({} / {})", args[0], args[1]);
       case Op::mod:
@@ -197,11 +199,11 @@ class RealWriter {
       case Op::sigmoid:
         return fmt::format("astatide_sigmoid({})", args[0]);
       case Op::logical_and:
-        return fmt::format("({} != 0 && {} != 0)", args[0], args[1]);
+        return fmt::format("(double)({} != 0 && {} != 0)", args[0], args[1]);
       case Op::logical_or:
-        return fmt::format("({} != 0 || {} != 0)", args[0], args[1]);
+        return fmt::format("(double)({} != 0 || {} != 0)", args[0], args[1]);
       case Op::logical_not:
-        return fmt::format("({} == 0)", args[0]);
+        return fmt::format("(double)({} == 0)", args[0]);
       case Op::select:
         return fmt::format("({} != 0 ? {} : {})", args[0], args[1], args[2]);
       case Op::safe:
