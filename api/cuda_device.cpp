@@ -59,8 +59,7 @@ runtime::TensorMap map_of_zero(MappedTensor tensor, runtime::DevicePointer zero)
   return tensor_map(tensor);
 }
 
-/// Words of a launch that the blocks of a persistent kernel draw tiles from, a sector of the L2 cache.
-constexpr std::size_t kDealingWords = 8;
+constexpr std::size_t kDealingWords = ASTATIDE_DEALING_WORDS;
 
 class CudaCode : public DeviceCode {
  public:
@@ -136,7 +135,7 @@ class CudaCode : public DeviceCode {
         if (argument.kind == tile::Parameter::Kind::counter) {
           argument.word = words_in(context).take(order, kDealingWords);
           const std::int64_t resident = resident_in(context, launch.kernel, function, shape);
-          shape.grid.x = std::min(shape.grid.x, std::max<std::int64_t>(resident / kernel.cluster, 1) * kernel.cluster);
+          shape.grid.x = astatide_persistent_blocks(shape.grid.x, resident, kernel.cluster);
         }
         if (const MappedTensor* mapped = argument.mapped.get())
           parameters.push_back(

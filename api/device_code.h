@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "api/launch_plan.h"
 #include "compiler/tile/ir.h"
 #include "compiler/tile/parameters.h"
 
@@ -36,9 +37,6 @@ struct KernelLaunch {
   std::int64_t tiles = 0;
   std::vector<ArgumentValue> arguments;
 };
-
-/// Of scratch memory and of each tensor in it, in bytes.
-constexpr std::int64_t kScratchAlignment = 256;
 
 /// Scratch memory that is one launch's own until the lease dies.
 struct ScratchLease {

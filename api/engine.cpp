@@ -8,7 +8,6 @@
 #include "api/cpu_device.h"
 #include "api/cuda_device.h"
 #include "api/executable_state.h"
-#include "compiler/tile/parameters.h"
 #include "runtime/environment.h"
 
 namespace astatide {
@@ -80,8 +79,7 @@ struct Engine::State {
     compiled->groups = find_axis_groups(algorithm);
     compiled->reads = find_read_sites(algorithm);
     compiled->parts_of = recipe.parts_of;
-    for (const tile::Kernel& kernel : compiled->program.kernels)
-      compiled->parameters.push_back(tile::parameters_of(compiled->program, kernel));
+    compiled->plan = plan_launch(compiled->program);
     state->report.target = target.name;
     state->report.lower_ms = milliseconds_since(start);
     compiled->code = request.device.kind == Device::Kind::cuda

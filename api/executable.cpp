@@ -7,7 +7,6 @@
 
 #include "api/executable_state.h"
 #include "compiler/support/contains.h"
-#include "compiler/tile/parameters.h"
 #include "runtime/host_tensor.h"
 
 namespace astatide {
@@ -31,25 +30,24 @@ struct Workspace {
   std::int64_t bytes = 0;
 };
 
-Workspace plan_workspace(const tile::Program& program, const Extents& extents) {
+Workspace place_tensors(const Compiled& compiled, const Extents& extents) {
   Workspace out;
-  for (const tile::Tensor& tensor : program.tensors) {
-    const bool counters = tensor.role == tile::Tensor::Role::counters;
-    if (tensor.role != tile::Tensor::Role::scratch && !counters) continue;
+  const auto place = [&](const tile::Tensor& tensor, std::int64_t& end) {
     const std::vector<std::int64_t> shape = evaluate_shape(tensor.dims, extents);
-    const int size = size_in_bytes(tensor.type);
-    const std::int64_t count = runtime::checked_element_count(shape, size, "scratch tensor " + tensor.name);
-    if (counters) {
-      out.places[tensor.name] = {0, runtime::dense_strides(shape)};
-      out.counters[tensor.name] = count;
-      continue;
-    }
-    out.places[tensor.name] = {out.bytes, runtime::dense_strides(shape)};
-    std::int64_t end = 0;
-    if (__builtin_add_overflow(out.bytes, count * size, &end) ||
-        __builtin_add_overflow(end, kScratchAlignment - 1, &end))
-      throw UserError(fmt::format("the scratch tensors of {} need more than 2^63 bytes", program.name));
-    out.bytes = end / kScratchAlignment * kScratchAlignment;
+    Place& own = out.places[tensor.name];
+    own.offset = end;
+    own.strides.resize(shape.size());
+    std::int64_t count = 0;
+    if (!astatide_place_tensor(static_cast<int>(shape.size()), shape.data(), size_in_bytes(tensor.type),
+                               own.strides.data(), &count, &end))
+      throw UserError(
+          fmt::format("scratch tensor {}: {} needs more than 2^63 bytes of them", tensor.name, compiled.program.name));
+    return count;
+  };
+  for (const tile::Tensor& tensor : compiled.plan.scratch) place(tensor, out.bytes);
+  for (const tile::Tensor& tensor : compiled.plan.counters) {
+    std::int64_t own = 0;
+    out.counters[tensor.name] = place(tensor, own);
   }
   return out;
 }
@@ -66,12 +64,7 @@ void check_memory(const DeclaredTensor& declared, const TensorView& view, Diagno
   if (std::any_of(view.shape.begin(), view.shape.end(), [](std::int64_t extent) { return extent <= 0; })) return;
   std::int64_t reach = 0;
   for (std::size_t n = 0; n < view.shape.size(); ++n) {
-    std::int64_t step = 0;
-    std::int64_t stride = 0;
-    // A stride of 2^63 bytes backwards has no positive counterpart.
-    if (view.strides[n] == INT64_MIN || __builtin_mul_overflow(view.strides[n], std::int64_t{size}, &stride) ||
-        __builtin_mul_overflow(stride < 0 ? -stride : stride, view.shape[n] - 1, &step) ||
-        __builtin_add_overflow(reach, step, &reach)) {
+    if (!astatide_add_reach(view.strides[n], size, view.shape[n], &reach)) {
       errors.error(
           {}, fmt::format("{} with stride {} of dimension {} reaches past 2^63 bytes", name, view.strides[n], n + 1));
       return;
@@ -121,8 +114,7 @@ void check_known(const tile::Program& program, const Extents& extents, Diagnosti
 void check_multiples(const tile::Program& program, const Extents& extents, Diagnostics& errors) {
   for (const Multiple& multiple : program.multiples) {
     const std::int64_t value = evaluate_integer(multiple.value, extents), of = evaluate_integer(multiple.of, extents);
-    // Of no elements there are no groups.
-    if (value == 0 || (of > 0 && value % of == 0)) continue;
+    if (astatide_is_multiple(value, of)) continue;
     errors.error({},
                  fmt::format("{} is {}, which {} = {} does not divide, and the schedule splits it so",
                              to_string(multiple.value), value, to_string(multiple.of), of),
@@ -197,20 +189,20 @@ std::map<std::string, float> checked_scalars(const Algorithm& algorithm, const E
 }
 
 /// Blocks of a kernel; throws UserError where they are more than the grid holds.
-std::int64_t count_tiles(const tile::Kernel& kernel, const Extents& extents, const Target& target) {
+std::int64_t count_tiles(const std::string& name, const KernelPlan& kernel, const Extents& extents,
+                         const Target& target) {
   std::int64_t product = 1;
   std::string factors;
   bool overflow = false;
-  for (const tile::TileAxis& axis : kernel.tiles) {
-    std::int64_t count = std::max<std::int64_t>(0, evaluate_integer(kernel.steps_along(axis), extents));
-    if (kernel.cluster && kernel.cluster->var == axis.var) count *= kernel.cluster->blocks;
+  for (const KernelPlan::Axis& axis : kernel.grid) {
+    const std::int64_t count = evaluate_integer(axis.blocks, extents);
     factors += fmt::format("{}{} = {}", factors.empty() ? "" : ", ", axis.var, count);
     if (count == 0) return 0;
     overflow = overflow || __builtin_mul_overflow(product, count, &product);
   }
   if (overflow || product > target.blocks_per_grid)
     throw UserError(
-        fmt::format("kernel {} needs {} blocks, {} allows {}", kernel.name,
+        fmt::format("kernel {} needs {} blocks, {} allows {}", name,
                     overflow ? "more than 2^63" : std::to_string(product), target.name, target.blocks_per_grid),
         {"blocks along each axis: " + factors});
   return product;
@@ -218,8 +210,11 @@ std::int64_t count_tiles(const tile::Kernel& kernel, const Extents& extents, con
 
 /// The same with the extent that launches choose, where there is one.
 void choose_parts(const Compiled& compiled, Extents& extents) {
-  if (const auto& parts = compiled.program.parts)
-    extents[parts->extent] = parts->choose(extents, compiled.code->resident_blocks(0));
+  const auto& chosen = compiled.plan.chosen;
+  if (!chosen) return;
+  Extents known = extents;
+  known[LaunchPlan::kResident] = compiled.code->resident_blocks(0);
+  extents[chosen->extent] = evaluate_integer(chosen->value, known);
 }
 
 /// What the words of a kernel's arguments are made from.
@@ -231,37 +226,24 @@ struct Bindings {
   const std::map<std::string, float>& scalars;
 };
 
-/// Of a copy's rows those along the faster dimension, where they are packed.
-std::uint32_t rows_of_run(const tile::Parameter& parameter, const Extents& extents) {
-  const std::int64_t length = evaluate_integer(parameter.packed->length, extents);
-  if (length >= 1 && parameter.rows % length == 0) return static_cast<std::uint32_t>(length);
-  throw UserError(fmt::format("tma copies {} rows of {} at a time, which {} = {} does not divide, so they are no box",
-                              parameter.rows, parameter.name, print_expr(parameter.packed->length, {}, true), length),
-                  {fmt::format("a schedule that copies {} by cp_async or vector takes any number", parameter.name)});
-}
-
-/// Dimensions in the order of the kernel's coordinates: columns, rows, then the others, innermost first.
 std::shared_ptr<const MappedTensor> mapped_tensor(const tile::Parameter& parameter, const TensorView& view,
                                                   const Extents& extents) {
-  constexpr std::uint32_t kPanel = 64;
+  const MapForm form = map_form(parameter, view.shape.size());
   auto mapped = std::make_shared<MappedTensor>();
   mapped->name = parameter.name;
   mapped->address = reinterpret_cast<std::uintptr_t>(view.data);
   mapped->type = view.dtype;
   mapped->stored = parameter.stored;
-  std::vector<std::size_t> order{static_cast<std::size_t>(parameter.inner)};
-  if (parameter.packed) order.push_back(static_cast<std::size_t>(parameter.packed->fast_dim));
-  order.push_back(static_cast<std::size_t>(parameter.dim));
-  for (std::size_t dim = view.shape.size(); dim-- > 0;)
-    if (std::find(order.begin(), order.end(), dim) == order.end()) order.push_back(dim);
-  for (const std::size_t dim : order) {
+  for (const std::size_t dim : form.order) {
     mapped->extents.push_back(static_cast<std::uint64_t>(view.shape[dim]));
     mapped->strides.push_back(view.strides[dim]);
     mapped->box.push_back(1);
   }
-  mapped->box[0] = kPanel;
-  mapped->box[1] = parameter.packed ? rows_of_run(parameter, extents) : static_cast<std::uint32_t>(parameter.rows);
-  if (parameter.packed) mapped->box[2] = static_cast<std::uint32_t>(parameter.rows) / mapped->box[1];
+  const std::int64_t run = form.run ? evaluate_integer(*form.run, extents) : 0;
+  if (!astatide_box_of_rows(form.rows, form.run ? 1 : 0, run, mapped->box.data()))
+    throw UserError(fmt::format("tma copies {} rows of {} at a time, which {} = {} does not divide, so they are no box",
+                                form.rows, parameter.name, print_expr(*form.run, {}, true), run),
+                    {fmt::format("a schedule that copies {} by cp_async or vector takes any number", parameter.name)});
   return mapped;
 }
 
@@ -307,11 +289,12 @@ void Executable::launch(const LaunchArguments& arguments) const {
         return !declared.output || is_empty(arguments.tensors.at(declared.name));
       });
   if (nothing_to_write) return;
-  const Workspace workspace = plan_workspace(program, extents);
+  const Workspace workspace = place_tensors(compiled, extents);
 
   std::vector<KernelLaunch> launches;
   for (std::size_t n = 0; n < program.kernels.size(); ++n)
-    launches.push_back({n, count_tiles(program.kernels[n], extents, compiled.target), {}});
+    launches.push_back(
+        {n, count_tiles(program.kernels[n].name, compiled.plan.kernels[n], extents, compiled.target), {}});
   for (const DeclaredTensor& declared : compiled.declared) {
     const TensorView& view = arguments.tensors.at(declared.name);
     if (!is_empty(view)) compiled.code->check_pointer(declared.name, view.data);
@@ -323,7 +306,7 @@ void Executable::launch(const LaunchArguments& arguments) const {
   const Bindings bound{arguments.tensors, workspace, static_cast<std::byte*>(lease.memory), extents, scalars};
   std::erase_if(launches, [](const KernelLaunch& launch) { return launch.tiles == 0; });
   for (KernelLaunch& launch : launches)
-    for (const tile::Parameter& parameter : compiled.parameters[launch.kernel])
+    for (const tile::Parameter& parameter : compiled.plan.kernels[launch.kernel].parameters)
       launch.arguments.push_back(argument_of(parameter, bound));
   compiled.code->launch(launches, arguments.stream);
 }
@@ -335,7 +318,7 @@ std::int64_t Executable::workspace_bytes(const std::map<std::string, std::int64_
   check_extents(state_->compiled->algorithm, all, errors);
   errors.throw_if_any();
   choose_parts(*state_->compiled, all);
-  return plan_workspace(state_->compiled->program, all).bytes;
+  return place_tensors(*state_->compiled, all).bytes;
 }
 
 const Algorithm& Executable::algorithm() const { return state_->compiled->algorithm; }

@@ -8,8 +8,8 @@
 #include "api/astatide.h"
 #include "api/check_reads.h"
 #include "api/device_code.h"
+#include "api/launch_plan.h"
 #include "api/shapes.h"
-#include "compiler/tile/parameters.h"
 #include "runtime/counters.h"
 
 namespace astatide {
@@ -23,8 +23,8 @@ struct Compiled {
   std::vector<DeclaredTensor> declared;
   std::vector<AxisGroup> groups;
   ReadSites reads;
-  std::vector<std::vector<tile::Parameter>> parameters;  // of each kernel
-  std::map<std::string, std::string> parts_of;           // of a merge: the input that holds an output of all parts
+  LaunchPlan plan;
+  std::map<std::string, std::string> parts_of;  // of a merge: the input that holds an output of all parts
 };
 
 struct Executable::State {

@@ -12,6 +12,7 @@
 
 #include "api/check_reads.h"
 #include "api/host_integers.h"
+#include "runtime/stub/astatide_launch_rules.h"
 
 // Which values an index has in one launch. Not an interface of the library.
 
@@ -24,7 +25,6 @@ struct Range {
   double least = -kInfinity, most = kInfinity;
 
   bool is_known() const { return std::isfinite(least) && std::isfinite(most); }
-  Range and_also(const Range& other) const { return {std::min(least, other.least), std::max(most, other.most)}; }
 };
 
 inline Range sorted(double a, double b) { return {std::min(a, b), std::max(a, b)}; }
@@ -125,18 +125,6 @@ class IndexRanges {
     if (c == nullptr) return {};
     std::vector<Range> args;
     for (const Expr& arg : c->args) args.push_back(range_of(arg));
-    if (c->op == Op::mod && args[1].is_known() && args[1].least > 0) {
-      if (args[0].is_known() && args[0].least == args[0].most && args[1].least == args[1].most) {
-        const double rest = args[0].least - std::floor(args[0].least / args[1].least) * args[1].least;
-        return {rest, rest};
-      }
-      return {0, args[1].most - 1};
-    }
-    if (c->op == Op::select) return args[1].and_also(args[2]);
-    // A bound on one side is enough to clamp the other.
-    if (c->op == Op::min) return {std::min(args[0].least, args[1].least), std::min(args[0].most, args[1].most)};
-    if (c->op == Op::max) return {std::max(args[0].least, args[1].least), std::max(args[0].most, args[1].most)};
-    if (!std::all_of(args.begin(), args.end(), [](const Range& r) { return r.is_known(); })) return {};
     return range_of_call(c->op, args);
   }
 
@@ -217,28 +205,31 @@ class IndexRanges {
     return integer_at(given->second, index);
   }
 
+  /// By the same functions that exported code checks its indices with.
   static Range range_of_call(Op op, const std::vector<Range>& args) {
-    const Range& a = args[0];
+    const auto c = [&](std::size_t n) { return astatide_of(args[n].least, args[n].most); };
+    const auto range = [](astatide_range r) { return Range{r.least, r.most}; };
     switch (op) {
+      case Op::select:
+        return range(astatide_range_either(c(1), c(2)));
+      case Op::min:
+        return range(astatide_range_min(c(0), c(1)));
+      case Op::max:
+        return range(astatide_range_max(c(0), c(1)));
+      case Op::mod:
+        return range(astatide_range_mod(c(0), c(1)));
       case Op::neg:
-        return {-a.most, -a.least};
+        return range(astatide_range_neg(c(0)));
       case Op::abs:
-        return {a.least <= 0 && a.most >= 0 ? 0 : std::min(std::fabs(a.least), std::fabs(a.most)),
-                std::max(std::fabs(a.least), std::fabs(a.most))};
+        return range(astatide_range_abs(c(0)));
       case Op::add:
-        return {a.least + args[1].least, a.most + args[1].most};
+        return range(astatide_range_add(c(0), c(1)));
       case Op::sub:
-        return {a.least - args[1].most, a.most - args[1].least};
-      case Op::mul: {
-        const Range& b = args[1];
-        return sorted(a.least * b.least, a.most * b.most).and_also(sorted(a.least * b.most, a.most * b.least));
-      }
-      case Op::floor_div: {
-        const Range& b = args[1];
-        if (b.least <= 0) return {};
-        return sorted(std::floor(a.least / b.least), std::floor(a.least / b.most))
-            .and_also(sorted(std::floor(a.most / b.least), std::floor(a.most / b.most)));
-      }
+        return range(astatide_range_sub(c(0), c(1)));
+      case Op::mul:
+        return range(astatide_range_mul(c(0), c(1)));
+      case Op::floor_div:
+        return range(astatide_range_floor_div(c(0), c(1)));
       default:
         return {};
     }

@@ -158,7 +158,7 @@ void check_axis_groups(const std::vector<AxisGroup>& groups, const Extents& exte
   for (const AxisGroup& group : groups) {
     const std::int64_t from = evaluate_integer(group.from, extents);
     const std::int64_t onto = evaluate_integer(group.onto, extents);
-    if (from <= 0 || (onto > 0 && (from % onto == 0 || onto % from == 0))) continue;
+    if (astatide_groups_are_even(from, onto)) continue;
     if (!reported.insert(group.text).second) continue;
     const std::string from_name = print_expr(group.from, {}, true);
     const std::string onto_name = print_expr(group.onto, {}, true);

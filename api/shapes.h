@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "api/astatide.h"
+#include "runtime/stub/astatide_launch_rules.h"
 
 namespace astatide {
 
 using Extents = std::map<std::string, std::int64_t>;
 
-/// The largest extent of a launch: the beginning of the tile after it still fits 32 bits.
-constexpr std::int64_t kLargestExtent = (std::int64_t{1} << 31) - (std::int64_t{1} << 16);
+constexpr std::int64_t kLargestExtent = ASTATIDE_LARGEST_EXTENT;
 
 /// An input or output as the algorithm declares it.
 struct DeclaredTensor {

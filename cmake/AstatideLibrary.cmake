@@ -2,6 +2,9 @@
 #
 # One static library from the .cpp files right in a folder, narrowed by INCLUDE and EXCLUDE over the full path. A folder
 # with no .cpp file gives an interface library of the same name.
+#
+# astatide_library_of_all(NAME FOLDER folder PUBLIC targets… [PRIVATE targets…]): the same for the folder on top. With
+# BUILD_SHARED_LIBS it is one shared library of the objects of all libraries so far, and the others are parts of it.
 function(astatide_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "FOLDER;INCLUDE;EXCLUDE" "PUBLIC;PRIVATE")
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${arg_FOLDER}/*.cpp")
@@ -34,4 +37,39 @@ function(astatide_library name)
     target_compile_definitions(${name} ${public} ASTATIDE_WITH_CPU=1)
   endif()
   set_property(GLOBAL APPEND PROPERTY ASTATIDE_LIBRARIES ${name})
+endfunction()
+
+function(astatide_library_of_all name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "FOLDER" "PUBLIC;PRIVATE")
+  if(NOT BUILD_SHARED_LIBS)
+    astatide_library(${name} FOLDER ${arg_FOLDER} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
+    return()
+  endif()
+  astatide_library(${name}_objects FOLDER ${arg_FOLDER})
+  get_property(parts GLOBAL PROPERTY ASTATIDE_LIBRARIES)
+  add_library(${name} SHARED)
+  add_library(astatide::${name} ALIAS ${name})
+  set(outside "")
+  foreach(part IN LISTS parts)
+    get_target_property(type ${part} TYPE)
+    if(type STREQUAL "STATIC_LIBRARY")
+      target_sources(${name} PRIVATE $<TARGET_OBJECTS:${part}>)
+      get_target_property(linked ${part} LINK_LIBRARIES)
+      list(APPEND outside ${linked})
+    endif()
+  endforeach()
+  list(FILTER outside EXCLUDE REGEX "^astatide_|BUILD_INTERFACE:astatide_options")
+  list(REMOVE_DUPLICATES outside)
+  target_link_libraries(${name} PRIVATE ${outside} $<$<BOOL:${ASTATIDE_CPU}>:astatide_llvm>
+    $<BUILD_INTERFACE:astatide_options>)
+  foreach(property IN ITEMS INTERFACE_INCLUDE_DIRECTORIES INTERFACE_COMPILE_DEFINITIONS INTERFACE_COMPILE_FEATURES)
+    get_target_property(value ${name}_objects ${property})
+    if(value)
+      set_target_properties(${name} PROPERTIES ${property} "${value}")
+    endif()
+  endforeach()
+  # Before 1.0 a minor version may change anything.
+  set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
+    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  target_link_options(${name} PRIVATE -Wl,--no-undefined)
 endfunction()

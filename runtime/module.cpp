@@ -6,15 +6,9 @@
 #include <charconv>
 
 #include "compiler/support/diagnostic.h"
+#include "runtime/stub/astatide_launch_rules.h"
 
 namespace astatide::runtime {
-namespace {
-
-// Dynamic shared memory that every kernel may use without asking for it.
-constexpr unsigned kSharedBytesWithoutAsking = 48 * 1024;
-
-}  // namespace
-
 void check_runs_on(const DeviceFacts& device, BinaryKind kind, std::string_view target) {
   std::string_view digits = target.substr(target.find('_') + 1);
   int built = 0;
@@ -85,7 +79,7 @@ const KernelFunction& Module::function(const std::string& name) const {
 }
 
 void allow_shared_bytes(const KernelFunction& function, unsigned bytes) {
-  if (bytes + static_cast<unsigned>(function.static_shared_bytes_) <= kSharedBytesWithoutAsking) return;
+  if (bytes + static_cast<unsigned>(function.static_shared_bytes_) <= ASTATIDE_SHARED_BYTES_WITHOUT_ASKING) return;
   if (bytes <= function.allowed_shared_bytes_.load(std::memory_order_acquire)) return;
   const Driver& cuda = driver();
   cuda.check(cuda.api().func_set_attribute(function.handle_, FunctionAttribute::max_dynamic_shared_size_bytes,

@@ -2,58 +2,65 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "compiler/support/diagnostic.h"
 #include "runtime/driver.h"
+#include "runtime/stub/astatide_launch_rules.h"
 
 namespace astatide::runtime {
 namespace {
 
-// Values of cuda.h, CUtensorMapDataType and its neighbours.
-constexpr int kFloat16 = 6, kBfloat16 = 9;
-constexpr int kNoInterleave = 0, kSwizzle128 = 3, kPromoteL2To256 = 3, kZeros = 0;
-constexpr std::int64_t kBytes = 2;       // of an element
-constexpr std::int64_t kAlignment = 16;  // bytes
+astatide_tiled_tensor tiled(const TiledTensor& tensor) {
+  if (tensor.extents.size() > ASTATIDE_MAP_MOST_DIMENSIONS)
+    throw UserError(fmt::format("{} has {} dimensions, tma copies tensors of at most {}", tensor.name,
+                                tensor.extents.size(), ASTATIDE_MAP_MOST_DIMENSIONS),
+                    {"copy: cp_async takes any number"});
+  astatide_tiled_tensor out{};
+  out.address = tensor.address;
+  out.bfloat = tensor.bfloat ? 1 : 0;
+  out.rank = static_cast<int>(tensor.extents.size());
+  std::copy(tensor.extents.begin(), tensor.extents.end(), out.extents);
+  std::copy(tensor.strides.begin(), tensor.strides.end(), out.strides);
+  std::copy(tensor.box.begin(), tensor.box.end(), out.box);
+  return out;
+}
 
-void check_copied(const TiledTensor& tensor) {
+[[noreturn]] void refuse(const TiledTensor& tensor, astatide_map_rule rule, int dimension) {
   const std::vector<std::string> notes{tensor.stored ? "without copy: tma any strides are written"
                                                      : "copy: cp_async reads any strides"};
   const char* copies = tensor.stored ? "writes" : "reads";
-  if (tensor.address % kAlignment != 0)
-    throw UserError(fmt::format("{} begins at {:#x}, tma {} {} multiples of {} bytes", tensor.name, tensor.address,
-                                copies, tensor.stored ? "to" : "from", kAlignment),
+  if (rule == ASTATIDE_MAP_BASE)
+    throw UserError(fmt::format("{} begins at {:#x}, tma {} {} multiples of 16 bytes", tensor.name, tensor.address,
+                                copies, tensor.stored ? "to" : "from"),
                     notes);
-  if (tensor.strides[0] != 1)
+  if (rule == ASTATIDE_MAP_INNERMOST)
     throw UserError(fmt::format("the elements of a row of {} are {} apart, tma {} neighbours", tensor.name,
                                 tensor.strides[0], copies),
                     notes);
-  for (std::size_t dim = 1; dim < tensor.strides.size(); ++dim)
-    if (tensor.extents[dim] > 1 && (tensor.strides[dim] * kBytes % kAlignment != 0 || tensor.strides[dim] < 0))
-      throw UserError(fmt::format("{} has a stride of {} elements = {} bytes, tma {} strides of multiples of {} bytes",
-                                  tensor.name, tensor.strides[dim], tensor.strides[dim] * kBytes, copies, kAlignment),
-                      notes);
+  const std::int64_t stride = tensor.strides[static_cast<std::size_t>(dimension)];
+  throw UserError(fmt::format("{} has a stride of {} elements = {} bytes, tma {} strides of multiples of 16 bytes",
+                              tensor.name, stride, stride * 2, copies),
+                  notes);
 }
 
 }  // namespace
 
 TensorMap encode_tensor_map(const TiledTensor& tensor) {
-  check_copied(tensor);
+  const astatide_tiled_tensor described = tiled(tensor);
+  astatide_map_encoding encoding{};
+  int dimension = 0;
+  if (const astatide_map_rule rule = astatide_encode_map(&described, &encoding, &dimension); rule != ASTATIDE_MAP_GOOD)
+    refuse(tensor, rule, dimension);
   const DriverApi& api = driver().api();
   if (api.tensor_map_encode_tiled == nullptr)
     throw MachineError("the CUDA driver has no tensor maps, which came with 12.0", {"copy: cp_async needs none"});
-  std::vector<std::uint64_t> strides;  // in bytes
-  for (std::size_t dim = 1; dim < tensor.strides.size(); ++dim) {
-    // Of one element any multiple will do; none may be 0.
-    const std::int64_t bytes = tensor.extents[dim] > 1 ? tensor.strides[dim] * kBytes : kAlignment;
-    strides.push_back(static_cast<std::uint64_t>(bytes));
-  }
-  const std::vector<std::uint32_t> steps(tensor.extents.size(), 1);
   TensorMap map;
-  driver().check(
-      api.tensor_map_encode_tiled(map.bytes.data(), tensor.bfloat ? kBfloat16 : kFloat16,
-                                  static_cast<std::uint32_t>(tensor.extents.size()),
-                                  reinterpret_cast<void*>(tensor.address), tensor.extents.data(), strides.data(),
-                                  tensor.box.data(), steps.data(), kNoInterleave, kSwizzle128, kPromoteL2To256, kZeros),
-      "describe ", tensor.name, " for TMA");
+  driver().check(api.tensor_map_encode_tiled(
+                     map.bytes.data(), encoding.type, static_cast<std::uint32_t>(described.rank),
+                     reinterpret_cast<void*>(described.address), described.extents, encoding.strides, described.box,
+                     encoding.steps, encoding.interleave, encoding.swizzle, encoding.promotion, encoding.fill),
+                 "describe ", tensor.name, " for TMA");
   return map;
 }
 

@@ -10,6 +10,7 @@
 #include <new>
 #include <nlohmann/json.hpp>
 
+#include "astatide/version.h"
 #include "compiler/algorithm/names.h"
 #include "compiler/support/diagnostic.h"
 #include "tools/commands.h"
@@ -46,9 +47,11 @@ int run_command(int argc, char** argv) {
   app.footer(
       "ALG and SCHED are files, or the names of shipped ones (attention, simt/flash2).\n"
       "Exit codes: 0 done, 1 a check failed, 2 the input is wrong, 3 the machine lacks something, 4 a fault of ours.");
+  app.set_version_flag("--version", "astatide " ASTATIDE_VERSION);
   app.allow_extras();
   const std::vector<Command> commands = {add_run_command(app),     add_merge_command(app),    add_emit_command(app),
-                                         add_explain_command(app), add_dispatch_command(app), add_cache_command(app)};
+                                         add_explain_command(app), add_dispatch_command(app), add_export_command(app),
+                                         add_cache_command(app)};
   for (const Command& command : commands) command.app->allow_extras();
   try {
     app.parse(argc, argv);
@@ -57,6 +60,8 @@ int run_command(int argc, char** argv) {
     for (const Command& command : commands)
       if (command.app->parsed()) return write_output(command.app->help("astatide") + "\n"), kDone;
     return write_output(app.help() + "\n"), kDone;
+  } catch (const CLI::CallForVersion& version) {
+    return write_output(std::string(version.what()) + "\n"), kDone;
   } catch (const CLI::RequiredError& error) {
     for (const Command& command : commands)
       if (command.app->parsed()) refuse_rest(*command.app, "astatide " + command.app->get_name());

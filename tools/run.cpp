@@ -25,17 +25,6 @@ std::vector<FileWord> output_files(const Algorithm& algorithm, const std::vector
   return parse_file_words("--output", words, algorithm.outputs);
 }
 
-/// What a launch on a GPU can't look at: the data of indices.
-void check_indices(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
-                   const HostTensors& inputs, PlacesChecked places) {
-  const ReadSites reads = find_read_sites(algorithm);
-  HostIntegers data;
-  for (const std::string& name : index_inputs(reads)) data[name] = view_of(inputs.at(name));
-  Diagnostics errors;
-  check_reads(reads, extents, data, errors, places);
-  errors.throw_if_any();
-}
-
 Result compute(const RunWords& words) {
   Result result;
   const Algorithm algorithm = load_algorithm(words.request.algorithm);

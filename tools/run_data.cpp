@@ -262,12 +262,12 @@ HostTensors prepare_outputs(const Executable& executable, const std::map<std::st
 }
 
 void check_indices(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
-                   const HostTensors& inputs) {
+                   const HostTensors& inputs, PlacesChecked places) {
   const ReadSites reads = find_read_sites(algorithm);
   HostIntegers data;
   for (const std::string& name : index_inputs(reads)) data[name] = view_of(inputs.at(name));
   Diagnostics errors;
-  check_reads(reads, extents, data, errors);
+  check_reads(reads, extents, data, errors, places);
   errors.throw_if_any();
 }
 

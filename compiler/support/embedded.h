@@ -21,4 +21,7 @@ std::span<const EmbeddedFile> embedded_schedules();
 /// The files of `examples/` (`*.yaml`), sorted by name.
 std::span<const EmbeddedFile> embedded_examples();
 
+/// The files of `runtime/stub/` (C), sorted by name.
+std::span<const EmbeddedFile> embedded_stub_files();
+
 }  // namespace astatide

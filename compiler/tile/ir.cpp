@@ -4,6 +4,7 @@
 
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/match.h"
+#include "compiler/tile/parameters.h"
 
 namespace astatide::tile {
 
@@ -172,9 +173,7 @@ std::vector<Expr> expressions_of(const Stmt& stmt) {
 }
 
 std::int64_t ChosenParts::choose(const std::map<std::string, std::int64_t>& extents, std::int64_t resident) const {
-  // Whole parts for all, in one wave: what a second wave computes at the end leaves most of a machine idle.
-  const std::int64_t each = std::max<std::int64_t>(1, evaluate_integer(blocks, extents));
-  return std::max<std::int64_t>(1, std::min(resident / each, evaluate_integer(most, extents)));
+  return evaluate_integer(choice_of_parts(*this, Expr(resident)), extents);
 }
 
 bool has_products(const Block& block) {

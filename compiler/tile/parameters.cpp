@@ -122,6 +122,11 @@ bool is_dense_in(const Program& program, const std::string& tensor, int vector) 
   return evaluate_integer(found->dims.back(), program.known) % vector == 0;
 }
 
+Expr choice_of_parts(const ChosenParts& parts, const Expr& resident) {
+  // Whole parts for all, in one wave: what a second wave computes at the end leaves most of a machine idle.
+  return max(Expr(1), min(floor_div(resident, max(Expr(1), parts.blocks)), parts.most));
+}
+
 std::vector<Parameter> parameters_of(const Program& program, const Kernel& kernel) {
   std::set<std::string> touched;
   walk(kernel.body, [&](const Stmt& stmt) {

@@ -53,6 +53,8 @@ std::set<TileName> tiles_loaded_by_tma(const Block& block);
 /// Whether rows of a tensor are contiguous and begin at multiples of so many elements, whatever a launch passes: those
 /// of scratch tensors do, which a launch lays out densely itself, where their length is known.
 bool is_dense_in(const Program& program, const std::string& tensor, int vector);
+/// ChosenParts::choose as an expression over the extents and `resident`.
+Expr choice_of_parts(const ChosenParts& parts, const Expr& resident);
 std::vector<Parameter> parameters_of(const Program& program, const Kernel& kernel);
 
 }  // namespace astatide::tile

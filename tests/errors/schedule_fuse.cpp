@@ -21,13 +21,8 @@ std::string fused_with(const std::string& directives) {
   return Request{.schedule = with(kFused, kGroups, directives)}.message();
 }
 
-std::string parse_of(const std::string& directives) {
-  try {
-    parse_schedule(with(kFused, kGroups, directives), "s.yaml");
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
+std::string parse_of_fused(const std::string& directives) {
+  return testing::parse_refusal(with(kFused, kGroups, directives));
 }
 
 }  // namespace
@@ -38,16 +33,17 @@ TEST_CASE("query heads in groups and queries make one axis of rows") {
 
 TEST_CASE("split and fuse take a map of an axis to a list of axes") {
   CHECK_THAT(
-      parse_of("fuse: [g, i]"),
+      parse_of_fused("fuse: [g, i]"),
       Contains("s.yaml:2:11: error: fuse: a list, wanted is a map of an axis to axes, the one that varies fastest "
                "first, such as {r: [g, i]}"));
-  CHECK_THAT(parse_of("fuse: {r: g}"), Contains("fuse: 'g', wanted is a map of axes to lists of axes"));
-  CHECK_THAT(parse_of("fuse: {r: [i]}"), Contains("fuse of O: r has 1 entry, wanted is a map of an axis to axes"));
-  CHECK_THAT(parse_of("split: {h: [a, b, c]}"),
+  CHECK_THAT(parse_of_fused("fuse: {r: g}"), Contains("fuse: 'g', wanted is a map of axes to lists of axes"));
+  CHECK_THAT(parse_of_fused("fuse: {r: [i]}"),
+             Contains("fuse of O: r has 1 entry, wanted is a map of an axis to axes"));
+  CHECK_THAT(parse_of_fused("split: {h: [a, b, c]}"),
              Contains("split of O: h has 3 entries, wanted is a map of an axis to the outer axis and the inner one"));
-  CHECK_THAT(parse_of("fuse: {r: [g, g]}"), Contains("fuse of O: g occurs twice"));
-  CHECK_THAT(parse_of("fuse: {r: [g, for]}"), Contains("fuse of O: for is"));
-  CHECK_THAT(parse_of("fuse: {}"), Contains("fuse of O: empty: it would have no effect"));
+  CHECK_THAT(parse_of_fused("fuse: {r: [g, g]}"), Contains("fuse of O: g occurs twice"));
+  CHECK_THAT(parse_of_fused("fuse: {r: [g, for]}"), Contains("fuse of O: for is"));
+  CHECK_THAT(parse_of_fused("fuse: {}"), Contains("fuse of O: empty: it would have no effect"));
 }
 
 TEST_CASE("only rows are split and fused") {

@@ -8,36 +8,31 @@
 namespace astatide {
 namespace {
 
-std::string message_of(const std::string& text) {
-  try {
-    parse_schedule(text, "s.yaml");
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 using Catch::Matchers::Contains;
 
 TEST_CASE("a cover that is no part of a whole is refused") {
-  CHECK(message_of("S: {overlap: {cover: 3/2}}\n") ==
+  CHECK(testing::parse_refusal("S: {overlap: {cover: 3/2}}\n") ==
         R"(s.yaml:1:14: error: overlap of S: cover 3/2 is more than a whole
     S: {overlap: {cover: 3/2}}
                  ^)");
-  CHECK_THAT(message_of("S: {overlap: {cover: 1/100}}\n"),
+  CHECK_THAT(testing::parse_refusal("S: {overlap: {cover: 1/100}}\n"),
              Contains("overlap of S: cover 1/100 counts in parts of 1/100, allowed are 1/1 to 1/64"));
-  CHECK_THAT(message_of("S: {overlap: {cover: -1/2}}\n"), Contains("overlap of S: cover -1/2 is less than nothing"));
-  CHECK_THAT(message_of("S: {overlap: {cover: 1/0}}\n"), Contains("allowed are 1/1 to 1/64"));
-  CHECK_THAT(message_of("S: {overlap: {cover: half}}\n"),
+  CHECK_THAT(testing::parse_refusal("S: {overlap: {cover: -1/2}}\n"),
+             Contains("overlap of S: cover -1/2 is less than nothing"));
+  CHECK_THAT(testing::parse_refusal("S: {overlap: {cover: 1/0}}\n"), Contains("allowed are 1/1 to 1/64"));
+  CHECK_THAT(testing::parse_refusal("S: {overlap: {cover: half}}\n"),
              Contains("cover: 'half', wanted is a part of the columns, such as 1/2"));
-  CHECK_THAT(message_of("S: {overlap: {cover: 0.5}}\n"), Contains("wanted is a part of the columns, such as 1/2"));
-  CHECK_THAT(message_of("S: {overlap: {part: 1/2}}\n"), Contains("unknown key 'part' of overlap"));
-  CHECK_THAT(message_of("S: {overlap: true}\n"), Contains("wanted is a part of the columns, such as {cover: 1/2}"));
-  CHECK_THAT(message_of("S: {overlap: {}}\n"), Contains("wanted is a part of the columns, such as {cover: 1/2}"));
+  CHECK_THAT(testing::parse_refusal("S: {overlap: {cover: 0.5}}\n"),
+             Contains("wanted is a part of the columns, such as 1/2"));
+  CHECK_THAT(testing::parse_refusal("S: {overlap: {part: 1/2}}\n"), Contains("unknown key 'part' of overlap"));
+  CHECK_THAT(testing::parse_refusal("S: {overlap: true}\n"),
+             Contains("wanted is a part of the columns, such as {cover: 1/2}"));
+  CHECK_THAT(testing::parse_refusal("S: {overlap: {}}\n"),
+             Contains("wanted is a part of the columns, such as {cover: 1/2}"));
 }
 
 TEST_CASE("S07: a misspelt, misplaced, repeated or mistyped key is an error with its place, all of them at once") {
-  CHECK(message_of(R"(target: sm_80
+  CHECK(testing::parse_refusal(R"(target: sm_80
 O: {tilek: {i: 64}, threads: ['64 ', 16]}
 K: {stage_at: j.o, stage_at: i.o, ring_buffer: 64.5}
 tile: {i: 64}
@@ -65,7 +60,7 @@ s.yaml:5:22: error: rewrite is a key of the top level, not of P
 }
 
 TEST_CASE("an unknown target is refused with the nearest and all known ones") {
-  CHECK(message_of("target: sm_90\nO: {tile: {i: 1}}\n") == R"(s.yaml:1:9: error: unknown target sm_90
+  CHECK(testing::parse_refusal("target: sm_90\nO: {tile: {i: 1}}\n") == R"(s.yaml:1:9: error: unknown target sm_90
     target: sm_90
             ^
 note: did you mean sm_90a?
@@ -73,7 +68,9 @@ note: known are sm_80, sm_86, sm_89, sm_90a, sm_100, sm_120, cpu)");
 }
 
 TEST_CASE("numbers of rescale that mean nothing, or lie outside of their range, are refused") {
-  const auto message = [](const std::string& options) { return message_of("rewrite: {online: {" + options + "}}\n"); };
+  const auto message = [](const std::string& options) {
+    return testing::parse_refusal("rewrite: {online: {" + options + "}}\n");
+  };
   CHECK(message("rescale: lazy, over: 60") ==
         R"(s.yaml:1:41: error: over would have no effect with rescale: lazy
     rewrite: {online: {rescale: lazy, over: 60}}
@@ -109,72 +106,82 @@ note: grow: 15 is the largest for f16)");
 }
 
 TEST_CASE("the rewrite is a known word or map") {
-  CHECK_THAT(message_of("rewrite: onlin\n"), Contains("unknown rewrite 'onlin'") && Contains("did you mean online?"));
-  CHECK_THAT(message_of("rewrite: [online]\n"), Contains("rewrite: a list, wanted is none or online"));
-  CHECK_THAT(message_of("rewrite: {none: {}}\n"), Contains("none takes no options"));
-  CHECK_THAT(message_of("rewrite: {online: {}}\n"), Contains("online: a map, wanted is {rescale: lazy}"));
-  CHECK_THAT(message_of("rewrite: {online: {rescales: plain}}\n"), Contains("did you mean rescale?"));
-  CHECK_THAT(message_of("rewrite: {online: {rescale: fast}}\n"), Contains("unknown rescale 'fast'"));
-  CHECK_THAT(message_of("rewrite: {online: {rescale: lasy}}\n"), Contains("did you mean lazy?"));
+  CHECK_THAT(testing::parse_refusal("rewrite: onlin\n"),
+             Contains("unknown rewrite 'onlin'") && Contains("did you mean online?"));
+  CHECK_THAT(testing::parse_refusal("rewrite: [online]\n"), Contains("rewrite: a list, wanted is none or online"));
+  CHECK_THAT(testing::parse_refusal("rewrite: {none: {}}\n"), Contains("none takes no options"));
+  CHECK_THAT(testing::parse_refusal("rewrite: {online: {}}\n"), Contains("online: a map, wanted is {rescale: lazy}"));
+  CHECK_THAT(testing::parse_refusal("rewrite: {online: {rescales: plain}}\n"), Contains("did you mean rescale?"));
+  CHECK_THAT(testing::parse_refusal("rewrite: {online: {rescale: fast}}\n"), Contains("unknown rescale 'fast'"));
+  CHECK_THAT(testing::parse_refusal("rewrite: {online: {rescale: lasy}}\n"), Contains("did you mean lazy?"));
 }
 
 TEST_CASE("values of the wrong type are refused") {
-  CHECK_THAT(message_of("O: {tile: 64}\n"), Contains("tile: '64', wanted is a map of axes to integers"));
-  CHECK_THAT(message_of("O: {tile: {i: 0x40}}\n"), Contains("i: '0x40', wanted is an integer"));
-  CHECK_THAT(message_of("O: {tile: {i: 064}}\n"), Contains("i: '064', wanted is an integer"));
-  CHECK_THAT(message_of("O: {tile: {i: 99999999999999999999}}\n"), Contains("wanted is an integer"));
-  CHECK_THAT(message_of("O: {tile: {i: \"64\"}}\n"), Contains("i: the text \"64\", wanted is an integer"));
-  CHECK_THAT(message_of("O: {gpu_blocks: i.o}\n"), Contains("gpu_blocks: 'i.o', wanted is a list of loops"));
-  CHECK_THAT(message_of("O: {gpu_blocks: [[i.o]]}\n"), Contains("gpu_blocks: a list, wanted is a list of loops"));
-  CHECK_THAT(message_of("P: {compute_root: yes}\n"), Contains("compute_root: 'yes', wanted is true"));
-  CHECK_THAT(message_of("P: {compute_at: [j.o]}\n"), Contains("compute_at: a list, wanted is the name of a loop"));
-  CHECK_THAT(message_of("P: j.o\n"), Contains("'P' is no key of the top level, and 'j.o' is no map of directives"));
-  CHECK_THAT(message_of("bound: 3\n"), Contains("bound: '3', wanted is a map of extents to integers"));
-  CHECK_THAT(message_of("target: [sm_80]\n"), Contains("target: a list, wanted is a target"));
+  CHECK_THAT(testing::parse_refusal("O: {tile: 64}\n"), Contains("tile: '64', wanted is a map of axes to integers"));
+  CHECK_THAT(testing::parse_refusal("O: {tile: {i: 0x40}}\n"), Contains("i: '0x40', wanted is an integer"));
+  CHECK_THAT(testing::parse_refusal("O: {tile: {i: 064}}\n"), Contains("i: '064', wanted is an integer"));
+  CHECK_THAT(testing::parse_refusal("O: {tile: {i: 99999999999999999999}}\n"), Contains("wanted is an integer"));
+  CHECK_THAT(testing::parse_refusal("O: {tile: {i: \"64\"}}\n"), Contains("i: the text \"64\", wanted is an integer"));
+  CHECK_THAT(testing::parse_refusal("O: {gpu_blocks: i.o}\n"),
+             Contains("gpu_blocks: 'i.o', wanted is a list of loops"));
+  CHECK_THAT(testing::parse_refusal("O: {gpu_blocks: [[i.o]]}\n"),
+             Contains("gpu_blocks: a list, wanted is a list of loops"));
+  CHECK_THAT(testing::parse_refusal("P: {compute_root: yes}\n"), Contains("compute_root: 'yes', wanted is true"));
+  CHECK_THAT(testing::parse_refusal("P: {compute_at: [j.o]}\n"),
+             Contains("compute_at: a list, wanted is the name of a loop"));
+  CHECK_THAT(testing::parse_refusal("P: j.o\n"),
+             Contains("'P' is no key of the top level, and 'j.o' is no map of directives"));
+  CHECK_THAT(testing::parse_refusal("bound: 3\n"), Contains("bound: '3', wanted is a map of extents to integers"));
+  CHECK_THAT(testing::parse_refusal("target: [sm_80]\n"), Contains("target: a list, wanted is a target"));
 }
 
 TEST_CASE("values out of range are refused with the range") {
-  CHECK_THAT(message_of("O: {tile: {i: 0}}\n"), Contains("tile of O: i is 0, allowed are 1 to 1024"));
-  CHECK_THAT(message_of("O: {tile: {i: 1025}}\n"), Contains("tile of O: i is 1025, allowed are 1 to 1024"));
-  CHECK_THAT(message_of("O: {tile: {i: -9223372036854775808}}\n"), Contains("allowed are 1 to 1024"));
-  CHECK_THAT(message_of("O: {threads: [0, 16]}\n"), Contains("threads of O: rows is 0, allowed are 1 to 1024"));
-  CHECK_THAT(message_of("O: {threads: [1, 2, 3]}\n"), Contains("threads of O: 3 numbers, wanted are two integers"));
-  CHECK_THAT(message_of("K: {ring_buffer: 0}\n"), Contains("ring_buffer of K: 0, allowed are 1 to 8"));
-  CHECK_THAT(message_of("K: {ring_buffer: 9}\n"), Contains("ring_buffer of K: 9, allowed are 1 to 8"));
-  CHECK_THAT(message_of("K: {vectorize: 3}\n"), Contains("vectorize of K: 3, which is no power of two"));
-  CHECK_THAT(message_of("S: {unroll: {d: 65}}\n"), Contains("unroll of S: d is 65, allowed are 1 to 64"));
-  CHECK_THAT(message_of("S: {align_storage: {d: 1}}\n"), Contains("align_storage of S: d is 1, allowed are 2 to 4096"));
-  CHECK_THAT(message_of("bound: {Sk: 0}\n"), Contains("bound: Sk is 0, allowed are 1 to"));
-  CHECK_THAT(message_of("K: {store_in: sharde}\n"),
+  CHECK_THAT(testing::parse_refusal("O: {tile: {i: 0}}\n"), Contains("tile of O: i is 0, allowed are 1 to 1024"));
+  CHECK_THAT(testing::parse_refusal("O: {tile: {i: 1025}}\n"), Contains("tile of O: i is 1025, allowed are 1 to 1024"));
+  CHECK_THAT(testing::parse_refusal("O: {tile: {i: -9223372036854775808}}\n"), Contains("allowed are 1 to 1024"));
+  CHECK_THAT(testing::parse_refusal("O: {threads: [0, 16]}\n"),
+             Contains("threads of O: rows is 0, allowed are 1 to 1024"));
+  CHECK_THAT(testing::parse_refusal("O: {threads: [1, 2, 3]}\n"),
+             Contains("threads of O: 3 numbers, wanted are two integers"));
+  CHECK_THAT(testing::parse_refusal("K: {ring_buffer: 0}\n"), Contains("ring_buffer of K: 0, allowed are 1 to 8"));
+  CHECK_THAT(testing::parse_refusal("K: {ring_buffer: 9}\n"), Contains("ring_buffer of K: 9, allowed are 1 to 8"));
+  CHECK_THAT(testing::parse_refusal("K: {vectorize: 3}\n"), Contains("vectorize of K: 3, which is no power of two"));
+  CHECK_THAT(testing::parse_refusal("S: {unroll: {d: 65}}\n"), Contains("unroll of S: d is 65, allowed are 1 to 64"));
+  CHECK_THAT(testing::parse_refusal("S: {align_storage: {d: 1}}\n"),
+             Contains("align_storage of S: d is 1, allowed are 2 to 4096"));
+  CHECK_THAT(testing::parse_refusal("bound: {Sk: 0}\n"), Contains("bound: Sk is 0, allowed are 1 to"));
+  CHECK_THAT(testing::parse_refusal("K: {store_in: sharde}\n"),
              Contains("sharde is no place for a tile") && Contains("did you mean shared?"));
-  CHECK_THAT(message_of("P: {compute_root: false}\n"), Contains("compute_root of P: false would have no effect"));
+  CHECK_THAT(testing::parse_refusal("P: {compute_root: false}\n"),
+             Contains("compute_root of P: false would have no effect"));
 }
 
 TEST_CASE("what is empty or said twice is refused") {
-  CHECK_THAT(message_of(""), Contains("the file is empty"));
-  CHECK_THAT(message_of("# nothing\n"), Contains("the file is empty"));
-  CHECK_THAT(message_of("- O\n"), Contains("a list, wanted is a schedule"));
-  CHECK_THAT(message_of("O: {}\n"), Contains("O has no directive: it would have no effect"));
-  CHECK_THAT(message_of("O: {tile: {}}\n"), Contains("tile of O: empty: it would have no effect"));
-  CHECK_THAT(message_of("O: {gpu_blocks: []}\n"), Contains("gpu_blocks of O: empty"));
-  CHECK_THAT(message_of("O: {gpu_blocks: [h, h]}\n"), Contains("gpu_blocks of O: h occurs twice"));
-  CHECK_THAT(message_of("bound: {}\n"), Contains("bound: empty"));
-  CHECK_THAT(message_of("O: {tile: {i: 1}}\nO: {tile: {i: 2}}\n"), Contains("s.yaml:2:1: error: 'O' is given twice"));
+  CHECK_THAT(testing::parse_refusal(""), Contains("the file is empty"));
+  CHECK_THAT(testing::parse_refusal("# nothing\n"), Contains("the file is empty"));
+  CHECK_THAT(testing::parse_refusal("- O\n"), Contains("a list, wanted is a schedule"));
+  CHECK_THAT(testing::parse_refusal("O: {}\n"), Contains("O has no directive: it would have no effect"));
+  CHECK_THAT(testing::parse_refusal("O: {tile: {}}\n"), Contains("tile of O: empty: it would have no effect"));
+  CHECK_THAT(testing::parse_refusal("O: {gpu_blocks: []}\n"), Contains("gpu_blocks of O: empty"));
+  CHECK_THAT(testing::parse_refusal("O: {gpu_blocks: [h, h]}\n"), Contains("gpu_blocks of O: h occurs twice"));
+  CHECK_THAT(testing::parse_refusal("bound: {}\n"), Contains("bound: empty"));
+  CHECK_THAT(testing::parse_refusal("O: {tile: {i: 1}}\nO: {tile: {i: 2}}\n"),
+             Contains("s.yaml:2:1: error: 'O' is given twice"));
 }
 
 TEST_CASE("S02: one axis is split once: a second factor for it, or for its inner loop, is refused") {
-  CHECK_THAT(message_of("O: {tile: {j: 2, j: 4}}\n"), Contains("s.yaml:1:18: error: 'j' is given twice"));
-  CHECK_THAT(message_of("O: {tile: {i: 128, i.i: 48}}\n"), Contains("tile of O: i.i is not a name"));
+  CHECK_THAT(testing::parse_refusal("O: {tile: {j: 2, j: 4}}\n"), Contains("s.yaml:1:18: error: 'j' is given twice"));
+  CHECK_THAT(testing::parse_refusal("O: {tile: {i: 128, i.i: 48}}\n"), Contains("tile of O: i.i is not a name"));
 }
 
 TEST_CASE("names are identifiers: quotes, newlines and code do not get in") {
-  CHECK_THAT(message_of("'O\"; system(\"x\")': {tile: {i: 1}}\n"), Contains("is not a name"));
-  CHECK_THAT(message_of("\"a\\nb\": {tile: {i: 1}}\n"), Contains("a?b is not a name"));
-  CHECK_THAT(message_of("O: {gpu_blocks: ['i.o; x']}\n"), Contains("is not a loop"));
-  CHECK_THAT(message_of("O: {gpu_blocks: [i.o.o]}\n"), Contains("i.o.o is not a loop"));
-  CHECK_THAT(message_of("__device__: {tile: {i: 1}}\n"), Contains("which C++ reserves"));
-  CHECK_THAT(message_of("'Null': {tile: {i: 1}}\n"), Contains("is an empty value in YAML"));
-  CHECK_THAT(message_of(std::string(65, 'a') + ": {tile: {i: 1}}\n"), Contains("a name has at most 64"));
+  CHECK_THAT(testing::parse_refusal("'O\"; system(\"x\")': {tile: {i: 1}}\n"), Contains("is not a name"));
+  CHECK_THAT(testing::parse_refusal("\"a\\nb\": {tile: {i: 1}}\n"), Contains("a?b is not a name"));
+  CHECK_THAT(testing::parse_refusal("O: {gpu_blocks: ['i.o; x']}\n"), Contains("is not a loop"));
+  CHECK_THAT(testing::parse_refusal("O: {gpu_blocks: [i.o.o]}\n"), Contains("i.o.o is not a loop"));
+  CHECK_THAT(testing::parse_refusal("__device__: {tile: {i: 1}}\n"), Contains("which C++ reserves"));
+  CHECK_THAT(testing::parse_refusal("'Null': {tile: {i: 1}}\n"), Contains("is an empty value in YAML"));
+  CHECK_THAT(testing::parse_refusal(std::string(65, 'a') + ": {tile: {i: 1}}\n"), Contains("a name has at most 64"));
 }
 
 TEST_CASE("a key of schedules names no definition, from the C++ API either") {
@@ -188,24 +195,26 @@ TEST_CASE("a key of schedules names no definition, from the C++ API either") {
 }
 
 TEST_CASE("text that is no YAML, or more than a schedule needs, is refused") {
-  CHECK_THAT(message_of("O: {tile: {i: 64}\n"), Contains("not YAML"));
-  CHECK_THAT(message_of("O: &a {tile: {i: 64}}\nP: *a\n"),
+  CHECK_THAT(testing::parse_refusal("O: {tile: {i: 64}\n"), Contains("not YAML"));
+  CHECK_THAT(testing::parse_refusal("O: &a {tile: {i: 64}}\nP: *a\n"),
              Contains("s.yaml:1:4: error: anchors and aliases are not read"));
-  CHECK_THAT(message_of("O: !!map {tile: {i: 64}}\n"), Contains("tags are not read"));
-  CHECK_THAT(message_of("O: {tile: {i: 1}}\n---\nO: {tile: {i: 1}}\n"), Contains("more than one document"));
-  CHECK_THAT(message_of("O: " + std::string(100, '[') + std::string(100, ']') + "\n"), Contains("nest deeper than 16"));
-  CHECK_THAT(message_of(std::string(100000, '[')), Contains("nest deeper than 16"));
-  CHECK_THAT(message_of(std::string(std::size_t{1} << 21, ' ')), Contains("2097152 bytes, the limit is 1048576"));
-  CHECK_THAT(message_of(std::string("O: \0 {}", 7)), Contains("control character"));
+  CHECK_THAT(testing::parse_refusal("O: !!map {tile: {i: 64}}\n"), Contains("tags are not read"));
+  CHECK_THAT(testing::parse_refusal("O: {tile: {i: 1}}\n---\nO: {tile: {i: 1}}\n"), Contains("more than one document"));
+  CHECK_THAT(testing::parse_refusal("O: " + std::string(100, '[') + std::string(100, ']') + "\n"),
+             Contains("nest deeper than 16"));
+  CHECK_THAT(testing::parse_refusal(std::string(100000, '[')), Contains("nest deeper than 16"));
+  CHECK_THAT(testing::parse_refusal(std::string(std::size_t{1} << 21, ' ')),
+             Contains("2097152 bytes, the limit is 1048576"));
+  CHECK_THAT(testing::parse_refusal(std::string("O: \0 {}", 7)), Contains("control character"));
 }
 
 TEST_CASE("a file of very many names, loops or numbers is refused, and briefly") {
   std::string many;
   for (int n = 0; n < 1000; ++n) many += "N" + std::to_string(n) + ": {tile: {i: 1}}\n";
-  CHECK_THAT(message_of(many), Contains("1000 names, at most 64 are allowed"));
+  CHECK_THAT(testing::parse_refusal(many), Contains("1000 names, at most 64 are allowed"));
   std::string loops;
   for (int n = 0; n < 1000; ++n) loops += (n == 0 ? "a" : ", a") + std::to_string(n);
-  const std::string message = message_of("O: {gpu_blocks: [" + loops + "]}\n");
+  const std::string message = testing::parse_refusal("O: {gpu_blocks: [" + loops + "]}\n");
   CHECK_THAT(message, Contains("1000 entries, at most 64 are allowed"));
   CHECK(message.size() < 1000);
 }

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "compiler/schedule/schedule.h"
-#include "tests/support/messages.h"
+#include "tests/support/schedule_cases.h"
 
 // What a schedule says of whom it serves, said wrongly.
 
@@ -11,8 +11,7 @@ namespace {
 using Catch::Matchers::Contains;
 
 std::string serves(const std::string& what) {
-  return testing::message_of<UserError>(
-      [&] { parse_schedule("serves: " + what + "\nK: {stage_at: j.o}\n", "s.yaml"); });
+  return testing::parse_refusal("serves: " + what + "\nK: {stage_at: j.o}\n");
 }
 
 TEST_CASE("serves takes types, lengths and a rank, and nothing else") {
@@ -45,8 +44,7 @@ TEST_CASE("serves refuses ranges without a length, numbers out of range, and wha
   CHECK_THAT(serves("{dtype: [i32]}"), Contains("i32 is no type to compute with"));
   CHECK_THAT(serves("{lengths: {'i;': 1}}"), Contains("serves: 'i;'") || Contains("serves: i; "));
   const Schedule twice = ScheduleBuilder("sm_80").serves({{}, {{"i", 1, 2}, {"i", 3, 4}}, 0}).build();
-  CHECK_THAT(testing::message_of<UserError>([&] { parse_schedule(print_schedule(twice), "s.yaml"); }),
-             Contains("'i' is given twice"));
+  CHECK_THAT(testing::parse_refusal(print_schedule(twice)), Contains("'i' is given twice"));
 }
 
 }  // namespace

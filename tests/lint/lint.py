@@ -18,7 +18,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MAX_LINES = 500
-CODE = {".h", ".cpp", ".cuh", ".cu"}
+CODE = {".h", ".c", ".cpp", ".cuh", ".cu"}
 SKIPPED = 77
 
 

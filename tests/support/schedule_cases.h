@@ -62,6 +62,16 @@ inline std::string outcome_of_compile(const Algorithm& algorithm, const Schedule
   return "accepted";
 }
 
+/// What parse_schedule says of a text: all problems, or "no error".
+inline std::string parse_refusal(const std::string& text) {
+  try {
+    parse_schedule(text, "s.yaml");
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
 /// The text with its only occurrence of `from` replaced.
 inline std::string with(std::string text, const std::string& from, const std::string& to) {
   const std::size_t at = text.find(from);

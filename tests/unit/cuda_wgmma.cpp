@@ -17,7 +17,7 @@ std::string kernel_of(const std::string& algorithm, const std::string& schedule)
       .text;
 }
 
-std::size_t at(const std::string& text, const std::string& part, std::size_t from = 0) {
+std::size_t place_of(const std::string& text, const std::string& part, std::size_t from = 0) {
   INFO(part);
   const std::size_t found = text.find(part, from);
   REQUIRE(found != std::string::npos);
@@ -30,18 +30,18 @@ bool holds(const std::string& text, const std::string& part) { return text.find(
 
 TEST_CASE("the producer finds the place of a tile and passes it on before it copies, the consumers divide nothing") {
   const std::string text = kernel_of("causal_gqa", "sm90/flash3");
-  const std::size_t consumers = at(text, "take_registers<232>");
+  const std::size_t consumers = place_of(text, "take_registers<232>");
   const std::string producer = text.substr(0, consumers), rest = text.substr(consumers);
-  CHECK(at(producer, "[0] = tile < tiles ? i_o : -1;") < at(producer, "tile = draw_tile(tile_counter);"));
-  CHECK(at(producer, "tile = draw_tile(tile_counter);") < at(producer, "tma_load("));
+  CHECK(place_of(producer, "[0] = tile < tiles ? i_o : -1;") < place_of(producer, "tile = draw_tile(tile_counter);"));
+  CHECK(place_of(producer, "tile = draw_tile(tile_counter);") < place_of(producer, "tma_load("));
   CHECK(holds(producer, "block % Hq"));
   // Q has one slot: it comes into L2 while the producer waits for that, and the first K goes before it.
-  CHECK(at(producer, "tma_load((K_s") < at(producer, "tma_prefetch(&Q_map"));
-  CHECK(at(producer, "tma_prefetch(&Q_map") < at(producer, "tma_load(Q_s"));
+  CHECK(place_of(producer, "tma_load((K_s") < place_of(producer, "tma_prefetch(&Q_map"));
+  CHECK(place_of(producer, "tma_prefetch(&Q_map") < place_of(producer, "tma_load(Q_s"));
   CHECK_FALSE(holds(rest, "% Hq"));
   CHECK(holds(rest, "if (__any_sync(0xffffffffu, next < 0)) break;"));
   // h and b only say where O and L lie.
-  CHECK(at(rest, "const int h = __shfl_sync(") > at(rest, "// last"));
+  CHECK(place_of(rest, "const int h = __shfl_sync(") > place_of(rest, "// last"));
 }
 
 TEST_CASE("tiles of several heads are taken together, in groups alike in size, where loops differ in length") {
@@ -56,12 +56,12 @@ TEST_CASE("tiles of several heads are taken together, in groups alike in size, w
 
 TEST_CASE("what TMA copies beyond an item's length is cleared in front of the product that sums it") {
   const std::string text = kernel_of("padded", "sm90/flash3");
-  const std::size_t branch = at(text, "if (__any_sync(0xffffffffu, present < 128))");
-  CHECK(at(text, "const int present = min(Sk, *(length + b * length_stride_0)) - j_o * 128 - 128;") < branch);
-  CHECK(at(text, "(V_s + V_s_read * 16384) + in_panels<128>(n / 16, n % 16 * 8)) = make_uint4(0, 0, 0, 0);", branch) <
-        at(text, "fence_async_proxy();", branch));
-  CHECK(at(text, "fence_async_proxy();", branch) < at(text, "warpgroup_sync(warpgroup);", branch));
-  CHECK(at(text, "warpgroup_sync(warpgroup);", branch) < at(text, "// O_acc += P_h * V_s", branch));
+  const std::size_t branch = place_of(text, "if (__any_sync(0xffffffffu, present < 128))");
+  CHECK(place_of(text, "const int present = min(Sk, *(length + b * length_stride_0)) - j_o * 128 - 128;") < branch);
+  CHECK(place_of(text, "(V_s + V_s_read * 16384) + in_panels<128>(n / 16, n % 16 * 8)) = make_uint4(0, 0, 0, 0);",
+                 branch) < place_of(text, "fence_async_proxy();", branch));
+  CHECK(place_of(text, "fence_async_proxy();", branch) < place_of(text, "warpgroup_sync(warpgroup);", branch));
+  CHECK(place_of(text, "warpgroup_sync(warpgroup);", branch) < place_of(text, "// O_acc += P_h * V_s", branch));
   CHECK_FALSE(holds(text, "rows of K_s beyond"));
   CHECK_FALSE(holds(kernel_of("causal_gqa", "sm90/flash3"), "beyond"));
 }
@@ -86,31 +86,31 @@ TEST_CASE("a delayed product starts its sum by its predicate, and a tile tests i
 
 TEST_CASE("rows are scaled by plain products or, where one saw no key, by those that 0 absorbs") {
   const std::string text = kernel_of("attention", "sm90/flash3");
-  const std::size_t plain = at(text, "if (!infinite) {");
-  CHECK(at(text, "O_acc[r * 32 + c] = O_acc[r * 32 + c] * row_3[r];", plain) < at(text, "else {", plain));
-  CHECK(at(text, "absorb(O_acc[r * 32 + c], row_3[r])", plain) > at(text, "else {", plain));
+  const std::size_t plain = place_of(text, "if (!infinite) {");
+  CHECK(place_of(text, "O_acc[r * 32 + c] = O_acc[r * 32 + c] * row_3[r];", plain) < place_of(text, "else {", plain));
+  CHECK(place_of(text, "absorb(O_acc[r * 32 + c], row_3[r])", plain) > place_of(text, "else {", plain));
 }
 
 TEST_CASE("each consumer stores its own rows by TMA, behind its own threads and its own last copy") {
   const std::string text = kernel_of("causal_gqa", "sm90/flash3_tma_store");
-  const std::size_t consumers = at(text, "take_registers<232>");
+  const std::size_t consumers = place_of(text, "take_registers<232>");
   CHECK(holds(text, "const __grid_constant__ TensorMap O_map"));
   CHECK_FALSE(holds(text, "O_stride"));
   // The producer knows nothing of it, and the slot has no barriers.
   CHECK_FALSE(holds(text.substr(0, consumers), "tma_store"));
   CHECK_FALSE(holds(text, "O_s is full"));
   const std::string free = "if (thread % 128 == 0) tma_wait_until_read();", meet = "warpgroup_sync(warpgroup);";
-  std::size_t next = at(text, free, consumers);
-  next = at(text, meet, next);
-  next = at(text, "stmatrix4((O_s_at ^ n % 4 * 32) + n / 4 * 16384 + m_2 * 8 * 2048, pack2<bf16>(", next);
-  next = at(text, "fence_async_proxy();", next);
-  next = at(text, meet, next);
-  next = at(text, "if (thread % 128 == 0) {", next);
+  std::size_t next = place_of(text, free, consumers);
+  next = place_of(text, meet, next);
+  next = place_of(text, "stmatrix4((O_s_at ^ n % 4 * 32) + n / 4 * 16384 + m_2 * 8 * 2048, pack2<bf16>(", next);
+  next = place_of(text, "fence_async_proxy();", next);
+  next = place_of(text, meet, next);
+  next = place_of(text, "if (thread % 128 == 0) {", next);
   for (const char* panel : {"O_s + 0 + warpgroup * 4096, 0,", "O_s + 8192 + warpgroup * 4096, 64,"})
-    next = at(text, std::string("tma_store(&O_map, ") + panel + " i_o * 128 + 0 + warpgroup * 64, ", next);
-  next = at(text, "tma_store_commit();", next);
+    next = place_of(text, std::string("tma_store(&O_map, ") + panel + " i_o * 128 + 0 + warpgroup * 64, ", next);
+  next = place_of(text, "tma_store_commit();", next);
   // The block ends when all has been read, and in no iteration before.
-  next = at(text, "}\n    " + free, next);
+  next = place_of(text, "}\n    " + free, next);
   CHECK_FALSE(holds(text.substr(next + free.size()), free));
 }
 
