@@ -162,6 +162,10 @@ void check_align(const CheckedDirective& checked) {
     return checked.error(name + " does not live in shared memory, it would have no effect", {"store_in: shared"});
   const std::vector<std::string> axes = checked.check.axes_of(name);
   const std::vector<const LoopNest*> nests = checked.check.nests_of(name);
+  for (const LoopNest* nest : nests)
+    if (checked.check.family_of(*nest) == Family::wgmma)
+      return checked.error("wgmma reads " + name + " from rows of 128 bytes, between which nothing lies",
+                           {"leave it out"});
   for (const auto& [axis, multiple] : *multiples) {
     if (!contains(axes, axis)) {
       std::vector<std::string> notes = {"axes of " + name + " are " + join(axes)};

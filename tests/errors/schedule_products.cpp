@@ -69,6 +69,12 @@ note: --dtype bf16, or mma: fma, or tf32: true, which rounds f32 to tf32
   }
 }
 
+TEST_CASE("operands of wgmma have no padding") {
+  CHECK_THAT(message(with(kRoles, "K: {", "K: {align_storage: {d: 72}, "), ScalarType::bf16),
+             Contains("align_storage of K: wgmma reads K from rows of 128 bytes, between which nothing lies") &&
+                 Contains("note: leave it out"));
+}
+
 TEST_CASE("tf32 stands beside the mma_sync that it changes") {
   const std::string tf32 = with(kMmaSync, "mma: mma_sync", "mma: mma_sync, tf32: true");
   for (const ScalarType type : {ScalarType::f32, ScalarType::f16, ScalarType::bf16}) CHECK(message(tf32, type) == "");

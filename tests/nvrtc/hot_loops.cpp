@@ -68,6 +68,8 @@ void check_hot_loop(const std::string& schedule) {
   if (sass.code == 3) ASTATIDE_SKIP(sass.err);
   INFO(sass.err);
   REQUIRE(sass.code == 0);
+  // Loads and stores of a thread's own memory.
+  for (const char* spill : {" STL", " LDL"}) CHECK(sass.out.find(spill) == std::string::npos);
   const std::optional<InstructionCounts> now = hottest_loop(sass.out);
   REQUIRE(now);
   if (updates_goldens()) {

@@ -95,13 +95,14 @@ TEST_CASE("every shipped schedule compiles without spills, for each type of inpu
       for (const ScalarType dtype : {ScalarType::f32, ScalarType::bf16}) {
         // What takes f32 as tf32 has a test of its own.
         if (dtype == ScalarType::f32 && on_tensor_cores(*schedule)) continue;
-        // The plain kernel in f32 and the masked one in bf16: a minute's worth of ptxas is enough.
-        if (!on_tensor_cores(*schedule) && (dtype == ScalarType::f32) != (std::string_view(name) == "attention.yaml"))
-          continue;
+        // A minute's worth of ptxas is enough: without tensor cores the plain kernel in f32 and the masked one in bf16;
+        // with them the plain one is disassembled by the test of hot loops, which finds spills.
+        const bool plain = std::string_view(name) == "attention.yaml";
+        if (on_tensor_cores(*schedule) ? plain : (dtype == ScalarType::f32) != plain) continue;
         // For the machine that it is written for; one of tensor cores, masked, for newer ones too.
         const std::string own = parse_schedule(std::string(schedule->text), std::string(schedule->name)).target;
         std::set<std::string> targets{own};
-        if (on_tensor_cores(*schedule) && std::string_view(name) == "causal_gqa.yaml") targets.insert("sm_90a");
+        if (on_tensor_cores(*schedule)) targets.insert("sm_90a");
         for (const std::string& target : targets) {
           INFO(schedule->name << " " << name << " " << name_of(dtype) << " " << target);
           const runtime::CompiledBinary binary =

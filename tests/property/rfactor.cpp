@@ -74,7 +74,7 @@ void require_parts(const std::string& name, const std::vector<PartForm>& forms) 
     ++turn;
     for (const auto& [sq, sk] : kPartShapes) {
       // Each shape under some of the forms, and each form at some of the shapes.
-      if (++turn % 3 != 0) continue;
+      if (++turn % 7 != 0) continue;
       std::mt19937 random(turn);
       const Schedule schedule = in_parts(algorithm, form);
       const auto extents = small_extents(algorithm, sq, sk);
