@@ -7,6 +7,7 @@
 #include "compiler/tile/interpret.h"
 #include "tests/support/case_data.h"
 #include "tests/support/schedule_cases.h"
+#include "tests/support/tensor_distance.h"
 
 // Every shipped schedule, with tiles and lengths at random, on every example: the program that lowering leaves computes
 // what the algorithm says, and no pass changes a value of it.
@@ -51,10 +52,13 @@ testing::Sizes random_extents(const Algorithm& algorithm, Random& random) {
 Arguments random_arguments(const Algorithm& algorithm, const testing::Sizes& extents, std::uint32_t seed) {
   Arguments out = testing::gaussian_arguments(algorithm, extents, seed);
   Random random(seed);
-  for (const Input& input : algorithm.inputs)
-    if (input.dtype && !is_floating(*input.dtype))
-      out.inputs[input.name] = testing::make_tensor(testing::shape_of_input(algorithm, input.name, extents),
-                                                    [&](const auto&) { return random.pick(0, 2); });
+  for (const Input& input : algorithm.inputs) {
+    if (!input.dtype || is_floating(*input.dtype)) continue;
+    DoubleTensor& tensor = out.inputs[input.name];
+    tensor = testing::make_tensor(testing::shape_of_input(algorithm, input.name, extents),
+                                  [&](const auto&) { return random.pick(0, 2); });
+    testing::sort_if_monotone(input, tensor);
+  }
   return out;
 }
 

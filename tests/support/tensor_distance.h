@@ -15,6 +15,13 @@ namespace astatide::testing {
 /// What two evaluations in double precision may differ by.
 inline constexpr double kTolerance = 1e-9;
 
+/// Sorts the rows of an input that is said to be monotone.
+inline void sort_if_monotone(const Input& input, DoubleTensor& tensor) {
+  if (!input.monotone) return;
+  for (auto row = tensor.values.begin(); row != tensor.values.end(); row += tensor.shape.back())
+    std::sort(row, row + tensor.shape.back());
+}
+
 /// Normal numbers; integers 0 to 2.
 inline Arguments random_inputs(const Algorithm& algorithm, std::map<std::string, std::int64_t> extents,
                                std::mt19937& random) {
@@ -30,9 +37,7 @@ inline Arguments random_inputs(const Algorithm& algorithm, std::map<std::string,
     }
     for (std::int64_t n = 0; n < count; ++n)
       tensor.values.push_back(input.dtype == ScalarType::i32 ? static_cast<double>(random() % 3) : normal(random));
-    if (input.monotone)
-      for (auto row = tensor.values.begin(); row != tensor.values.end(); row += tensor.shape.back())
-        std::sort(row, row + tensor.shape.back());
+    sort_if_monotone(input, tensor);
     out.inputs[input.name] = std::move(tensor);
   }
   return out;

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <list>
 #include <string>
 
 #include "runtime/driver_api.h"
@@ -145,7 +146,8 @@ DriverResult cuModuleLoadDataEx(ModuleHandle* module, const void* image, unsigne
 }
 DriverResult cuModuleLoadData(ModuleHandle* module, const void* image) { return load(module, image); }
 DriverResult cuModuleGetFunction(FunctionHandle* function, ModuleHandle, const char* name) {
-  *function = reinterpret_cast<FunctionHandle>(strdup(name));  // lives as long as the process
+  static std::list<std::string> names;  // a handle lives as long as the process
+  *function = reinterpret_cast<FunctionHandle>(names.emplace_back(name).data());
   return DriverResult::success;
 }
 DriverResult cuFuncGetAttribute(int* value, FunctionAttribute attribute, FunctionHandle) {
