@@ -10,13 +10,6 @@
 namespace astatide {
 namespace {
 
-Schedule without_foreign_names(Schedule schedule, const Algorithm& algorithm) {
-  std::erase_if(schedule.placements, [&](const Placement& placement) {
-    return algorithm.find_input(placement.name) == nullptr && algorithm.find_func(placement.name) == nullptr;
-  });
-  return schedule;
-}
-
 std::string text_of(const LengthRange& range) {
   if (range.most == LengthRange::kUnlimited) return std::to_string(range.least) + " and more";
   if (range.least == range.most) return std::to_string(range.least);

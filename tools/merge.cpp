@@ -16,10 +16,9 @@ namespace astatide::tools {
 namespace {
 
 struct MergeWords {
-  std::string algorithm, dtype, device = "auto";
-  std::vector<std::string> parts, inputs, outputs, scalars, shapes;
-  std::string repeat = "0", threads = "0";
-  bool check = false, json = false;
+  std::string algorithm, dtype;
+  std::vector<std::string> parts, inputs, scalars, shapes;
+  LaunchWords launch;
 };
 
 Location at_part() { return {"--part", 0, 0, {}}; }
@@ -120,15 +119,14 @@ Result compute(const MergeWords& words) {
   for (const std::string& name : input_names(merge.algorithm))
     if (algorithm.find_input(name) != nullptr) beside.push_back(name);
   const std::vector<FileWord> files = parse_file_words("--input", words.inputs, beside);
-  const std::vector<FileWord> destinations = parse_file_words("--output", words.outputs, algorithm.outputs);
-  const int repetitions = static_cast<int>(parse_number(words.repeat, "--repeat", 0, 1'000'000));
-  EngineOptions engine_options;
-  engine_options.threads = static_cast<int>(parse_number(words.threads, "--threads", 0, 4096));
+  const std::vector<FileWord> destinations = parse_file_words("--output", words.launch.outputs, algorithm.outputs);
+  const int repetitions = words.launch.repetitions();
+  const EngineOptions engine_options = words.launch.engine();
   std::map<std::string, double> scalars;
   for (const std::string& text : words.scalars) parse_scalars(text, merge.algorithm, scalars);
   result.algorithm = algorithm.name;
   result.schedule = "merge";
-  result.device = choose_device(words.device);
+  result.device = choose_device(words.launch.device);
 
   const std::vector<HostTensors> parts = read_parts(algorithm, words.parts, result.warnings);
   const ScalarType parts_type = type_of_parts(merge, parts);
@@ -144,16 +142,8 @@ Result compute(const MergeWords& words) {
   Engine engine(engine_options);
   const Executable executable =
       engine.build_merge(algorithm, {result.device.device, result.dtype, result.extents, {}}, parts_type);
-  result.report = executable.report();
-  result.workspace_bytes = executable.workspace_bytes(result.extents);
-  require_tensor_memory(executable, result.extents);
-  const HostTensors inputs = prepare_inputs(executable, given, result.extents, 0);
-  check_indices(merge.algorithm, result.extents, inputs);
-  result.outputs = prepare_outputs(executable, result.extents);
-  result.time =
-      run_on_device(executable, result.device.device, inputs, result.outputs, scalars, result.extents, repetitions);
-  result.take_counts(engine);
-  if (words.check) result.check(merge.algorithm, scalars, inputs, false);
+  const HostTensors inputs = result.launch(engine, executable, given, scalars, repetitions);
+  if (words.launch.check) result.check(merge.algorithm, scalars, inputs, false);
   write_outputs(destinations, result.outputs);
   return result;
 }
@@ -168,9 +158,6 @@ Command add_merge_command(CLI::App& program) {
   app->add_option("--part", words->parts, "outputs of one part: part.safetensors, or O=o.npy,L=l.npy; one a part")
       ->type_name("FILE")
       ->allow_extra_args(false);
-  app->add_option("--output", words->outputs, "O=o.npy or results.safetensors")
-      ->type_name("[NAME=]FILE")
-      ->allow_extra_args(false);
   app->add_option("--input", words->inputs, "what the outputs are made with beside, such as sink=sink.npy")
       ->type_name("[NAME=]FILE")
       ->allow_extra_args(false);
@@ -181,13 +168,8 @@ Command add_merge_command(CLI::App& program) {
       ->type_name("NAME=N,..")
       ->allow_extra_args(false);
   app->add_option("--dtype", words->dtype, "type of the results: f32, f16 or bf16; else that of the parts");
-  app->add_option("--device", words->device, "auto (a GPU where there is one), cpu, cuda or cuda:N");
-  app->add_option("--repeat", words->repeat, "launches to time; 0: as many as fit a second, 1 to 10")->type_name("N");
-  app->add_option("--threads", words->threads, "of the CPU; 0: all cores")->type_name("N");
-  app->add_flag("--check", words->check,
-                "compare with the double-precision evaluator; exit code 1 outside the contract");
-  app->add_flag("--json", words->json, "one JSON object on standard output");
-  return {app, [words] { return report_result(compute(*words), words->json); }};
+  add_launch_options(*app, words->launch);
+  return {app, [words] { return report_result(compute(*words), words->launch.json); }};
 }
 
 }  // namespace astatide::tools

@@ -50,7 +50,7 @@ HostTensors prepare_outputs(const Executable& executable, const std::map<std::st
 
 /// What a launch on a GPU can't look at: the data of indices.
 void check_indices(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
-                   const HostTensors& inputs, PlacesChecked places = PlacesChecked::few);
+                   const HostTensors& inputs, PlacesChecked places);
 
 void write_outputs(const std::vector<FileWord>& files, const HostTensors& outputs);
 

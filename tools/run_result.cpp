@@ -2,11 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "tools/commands.h"
+#include "tools/request.h"
 
 namespace astatide::tools {
 namespace {
@@ -77,9 +81,38 @@ std::string to_text(const Result& result) {
 
 }  // namespace
 
-void Result::take_counts(Engine& engine) {
+int LaunchWords::repetitions() const { return static_cast<int>(parse_number(repeat, "--repeat", 0, 1'000'000)); }
+
+EngineOptions LaunchWords::engine() const {
+  EngineOptions options;
+  options.threads = static_cast<int>(parse_number(threads, "--threads", 0, 4096));
+  return options;
+}
+
+void add_launch_options(CLI::App& command, LaunchWords& words) {
+  command.add_option("--device", words.device, "auto (a GPU where there is one), cpu, cuda or cuda:N");
+  command.add_option("--output", words.outputs, "O=o.npy or results.safetensors")
+      ->type_name("[NAME=]FILE")
+      ->allow_extra_args(false);
+  command.add_option("--repeat", words.repeat, "launches to time; 0: as many as fit a second, 1 to 10")->type_name("N");
+  command.add_option("--threads", words.threads, "of the CPU; 0: all cores")->type_name("N");
+  command.add_flag("--check", words.check,
+                   "compare with the double-precision evaluator; exit code 1 outside the contract");
+  command.add_flag("--json", words.json, "one JSON object on standard output");
+}
+
+HostTensors Result::launch(Engine& engine, const Executable& executable, const HostTensors& given,
+                           const std::map<std::string, double>& scalars, int repetitions, PlacesChecked places) {
+  report = executable.report();
+  workspace_bytes = executable.workspace_bytes(extents);
+  require_tensor_memory(executable, extents);
+  HostTensors inputs = prepare_inputs(executable, given, extents, seed);
+  check_indices(executable.algorithm(), extents, inputs, places);
+  outputs = prepare_outputs(executable, extents);
+  time = run_on_device(executable, device.device, inputs, outputs, scalars, extents, repetitions);
   counters = engine.counters();
   for (std::string& warning : engine.take_warnings()) warnings.push_back(std::move(warning));
+  return inputs;
 }
 
 void Result::check(const Algorithm& computed, const std::map<std::string, double>& scalars, const HostTensors& inputs,

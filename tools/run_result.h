@@ -10,7 +10,24 @@
 #include "tools/run_data.h"
 #include "tools/run_device.h"
 
+namespace CLI {
+class App;
+}
+
 namespace astatide::tools {
+
+/// Where and how to launch, as it stands on the command line.
+struct LaunchWords {
+  std::string device = "auto";
+  std::vector<std::string> outputs;
+  std::string repeat = "0", threads = "0";
+  bool check = false, json = false;
+
+  int repetitions() const;
+  EngineOptions engine() const;
+};
+/// --device, --output, --repeat, --threads, --check and --json.
+void add_launch_options(CLI::App& command, LaunchWords& words);
 
 /// What one run of the program computed.
 struct Result {
@@ -29,8 +46,11 @@ struct Result {
   std::vector<OutputCheck> checks;
   std::vector<std::string> warnings;
 
-  /// Of the engine that built: how often it compiled, and what it warned of.
-  void take_counts(Engine& engine);
+  /// Launches what `engine` built into outputs of its own, and times it. `given` are inputs as files have them. Returns
+  /// the inputs that it took.
+  HostTensors launch(Engine& engine, const Executable& executable, const HostTensors& given,
+                     const std::map<std::string, double>& scalars, int repetitions,
+                     PlacesChecked places = PlacesChecked::few);
   /// Compares the outputs with the double-precision evaluator.
   void check(const Algorithm& computed, const std::map<std::string, double>& scalars, const HostTensors& inputs,
              bool tf32);

@@ -243,16 +243,19 @@ Text text_of(const Expr& e, const TextScope& scope) { return Writer(scope).write
 
 std::string real_text(const Expr& e, const TextScope& scope) { return as_real(text_of(e, scope)).text; }
 
-std::string integer_text(const Expr& e, const TextScope& scope) {
-  const Text t = text_of(e, scope);
+namespace {
+
+Text integer_of(const Expr& e, const TextScope& scope) {
+  Text t = text_of(e, scope);
   if (t.type != ValueType::integer) throw InternalError("an index is not an integer: " + to_string(e));
-  return t.text;
+  return t;
 }
 
-std::string limit_text(const Expr& e, const TextScope& scope) {
-  const std::string text = integer_text(e, scope);
-  return text_of(e, scope).precedence < kAdd ? "(" + text + ")" : text;
-}
+}  // namespace
+
+std::string integer_text(const Expr& e, const TextScope& scope) { return integer_of(e, scope).text; }
+
+std::string limit_text(const Expr& e, const TextScope& scope) { return wrap(integer_of(e, scope), kAdd); }
 
 std::string narrow_text(const Expr& e, const TextScope& scope) {
   const Text t = text_of(e, scope);

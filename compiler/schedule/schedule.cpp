@@ -275,4 +275,11 @@ bool equal(const Schedule& a, const Schedule& b) {
                     same_directives);
 }
 
+Schedule without_foreign_names(Schedule schedule, const Algorithm& algorithm) {
+  std::erase_if(schedule.placements, [&](const Placement& placement) {
+    return algorithm.find_input(placement.name) == nullptr && algorithm.find_func(placement.name) == nullptr;
+  });
+  return schedule;
+}
+
 }  // namespace astatide

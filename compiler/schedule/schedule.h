@@ -205,6 +205,9 @@ struct Schedule {
 /// Equal up to places and name.
 bool equal(const Schedule& a, const Schedule& b);
 
+/// The schedule without what it says of names that the algorithm has not.
+Schedule without_foreign_names(Schedule schedule, const Algorithm& algorithm);
+
 /// Reads a schedule from YAML text; `file` is used in messages. Knows nothing of the algorithm. Throws UserError with
 /// all problems.
 Schedule parse_schedule(const std::string& text, const std::string& file);

@@ -173,25 +173,17 @@ TEST_CASE("L12: a schedule for one architecture is refused on others, with what 
 }
 
 TEST_CASE("an unknown family or copy is refused with the nearest") {
-  const auto parse_error = [](const std::string& text) -> std::string {
-    try {
-      parse_schedule(text, "s.yaml");
-    } catch (const UserError& error) {
-      return error.what();
-    }
-    return "";
-  };
   CHECK_THAT(
-      parse_error(with(kMmaSync, "mma: mma_sync", "mma: mma_sink")),
+      testing::parse_refusal(with(kMmaSync, "mma: mma_sync", "mma: mma_sink")),
       Contains("mma of S: mma_sink is none, wanted is fma, mma_sync or wgmma") && Contains("did you mean mma_sync?"));
-  CHECK_THAT(parse_error(with(kMmaSync, "Q: {stage_at: i.o, store_in: shared, copy: cp_async",
-                              "Q: {stage_at: i.o, store_in: shared, copy: async")),
+  CHECK_THAT(testing::parse_refusal(with(kMmaSync, "Q: {stage_at: i.o, store_in: shared, copy: cp_async",
+                                         "Q: {stage_at: i.o, store_in: shared, copy: async")),
              Contains("copy of Q: async is none, wanted is vector, cp_async or tma"));
-  CHECK_THAT(parse_error(with(kRoles, "{producer: 1, consumer: 2}", "{producer: 1, consumers: 2}")),
+  CHECK_THAT(testing::parse_refusal(with(kRoles, "{producer: 1, consumer: 2}", "{producer: 1, consumers: 2}")),
              Contains("consumers is no role") && Contains("did you mean consumer?"));
-  CHECK_THAT(parse_error(with(kRoles, "{producer: 1, consumer: 2}", "{producer: 1, consumer: 5}")),
+  CHECK_THAT(testing::parse_refusal(with(kRoles, "{producer: 1, consumer: 2}", "{producer: 1, consumer: 5}")),
              Contains("consumer is 5, allowed are 1 to 4"));
-  CHECK_THAT(parse_error(with(kRoles, "{producer: 1, consumer: 2}", "{consumer: 2}")),
+  CHECK_THAT(testing::parse_refusal(with(kRoles, "{producer: 1, consumer: 2}", "{consumer: 2}")),
              Contains("one producer is needed"));
 }
 

@@ -43,10 +43,7 @@ Schedule with_rows(const Algorithm& algorithm, const RowForm& form) {
                          ", store_in: shared}\nK: {stage_at: j.o, store_in: shared}\n"
                          "V: {stage_at: j.o, store_in: shared}\n",
                      "rows.yaml");
-  std::erase_if(out.placements, [&](const Placement& placement) {
-    return !algorithm.find_input(placement.name) && !algorithm.find_func(placement.name);
-  });
-  return out;
+  return without_foreign_names(std::move(out), algorithm);
 }
 
 struct Shape {

@@ -34,10 +34,7 @@ Schedule overlapped(const Algorithm& algorithm, const Form& form) {
           std::to_string(form.k_slots) +
           "}\nV: {stage_at: j.o, store_in: shared, ring_buffer: " + std::to_string(form.v_slots) + "}\n",
       "overlapped.yaml");
-  std::erase_if(out.placements, [&](const Placement& placement) {
-    return !algorithm.find_input(placement.name) && !algorithm.find_func(placement.name);
-  });
-  return out;
+  return without_foreign_names(std::move(out), algorithm);
 }
 
 /// No key, one, less than a tile, one tile, one more, ragged, whole tiles; rows that see nothing where there are more

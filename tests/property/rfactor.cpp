@@ -57,10 +57,7 @@ Schedule in_parts(const Algorithm& algorithm, const PartForm& form) {
           "}\nP: {compute_at: " + form.inner + ", store_in: shared}\nQ: {stage_at: " + form.q_at +
           ", store_in: shared}\nK: {stage_at: j.o, store_in: shared}\nV: {stage_at: j.o, store_in: shared}\n",
       "parts.yaml");
-  std::erase_if(out.placements, [&](const Placement& placement) {
-    return !algorithm.find_input(placement.name) && !algorithm.find_func(placement.name);
-  });
-  return out;
+  return without_foreign_names(std::move(out), algorithm);
 }
 
 /// No key, one tile, more tiles than parts and fewer, ragged; one query; rows that see nothing.

@@ -65,10 +65,7 @@ Arguments random_arguments(const Algorithm& algorithm, const testing::Sizes& ext
 /// The schedule with other tiles, without what the algorithm does not have, and with rings under what is staged in a
 /// loop over tiles.
 Schedule random_schedule(const std::string& name, const Algorithm& algorithm, Random& random) {
-  Schedule out = parse_schedule(testing::shipped_schedule(name), name + ".yaml");
-  std::erase_if(out.placements, [&](const Placement& placement) {
-    return !algorithm.find_input(placement.name) && !algorithm.find_func(placement.name);
-  });
+  Schedule out = without_foreign_names(parse_schedule(testing::shipped_schedule(name), name + ".yaml"), algorithm);
   const std::int64_t rows = random.one_of({16, 32});
   const std::int64_t columns = random.one_of({16, 32, 48});
   const std::int64_t ring = random.pick(1, 3);

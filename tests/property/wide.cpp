@@ -33,10 +33,7 @@ Schedule wide(const Algorithm& algorithm, const WideForm& form) {
                                     ", store_in: shared}\nK: {stage_at: j.o, store_in: shared}\n"
                                     "V: {stage_at: j.o, store_in: shared}\n",
                                 "wide.yaml");
-  std::erase_if(out.placements, [&](const Placement& placement) {
-    return !algorithm.find_input(placement.name) && !algorithm.find_func(placement.name);
-  });
-  return out;
+  return without_foreign_names(std::move(out), algorithm);
 }
 
 void require_wide(const std::string& name, std::uint32_t seed) {

@@ -261,12 +261,11 @@ class Mutation {
 }  // namespace
 
 Schedule mutated(const Schedule& shipped, const Algorithm& algorithm, Dice& dice) {
-  Schedule schedule = shipped;
+  Schedule schedule = without_foreign_names(shipped, algorithm);
   schedule.places.clear();
+  // Weights that no product reads are computed where they are read.
   std::erase_if(schedule.placements, [&](const Placement& placement) {
-    // Weights that no product reads are computed where they are read.
-    if (placement.name == "P" && algorithm.find_input("V") == nullptr && !placement.compute_root()) return true;
-    return algorithm.find_func(placement.name) == nullptr && algorithm.find_input(placement.name) == nullptr;
+    return placement.name == "P" && algorithm.find_input("V") == nullptr && !placement.compute_root();
   });
   // Read again, so that messages have places.
   return parse_schedule(print_schedule(Mutation(std::move(schedule), dice).run()), "mutated.yaml");
