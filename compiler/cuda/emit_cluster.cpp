@@ -11,10 +11,6 @@ namespace astatide::cuda {
 
 void KernelEmitter::claim_cluster_names() {
   for (const char* name : {"cluster_rank", "cluster_step", "tile_place", "has_tile"}) claim(name);
-  tile::walk(kernel_.body, [&](const tile::Stmt& stmt) {
-    const auto* copy = std::get_if<tile::Copy>(&stmt.node);
-    if (copy && copy->multicast) filled_by_cluster_.insert(std::get<tile::TileName>(copy->dst));
-  });
 }
 
 std::string KernelEmitter::place_in_cluster(const std::string& rank) const {
@@ -39,7 +35,8 @@ void KernelEmitter::emit_published_places(
   out_.open_unrolled(rank, kernel_.cluster_blocks());
   for (std::size_t i = 0; i < kernel_.tiles.size(); ++i)
     out_.line(fmt::format("store_at({}, &{}, {});", rank, place_of_tile(i), place(i, place_in_cluster(rank))));
-  out_.line(fmt::format("barrier_release_at({}, {});", rank, tile_barrier(true, claimed("tile_slot"))));
+  out_.line(fmt::format("barrier_release_at({}, {});", rank,
+                        slot_barrier(std::string(tile::kTilePlaces), true, claimed("tile_slot"))));
   out_.close();
 }
 

@@ -31,7 +31,11 @@ void KernelEmitter::emit(const tile::Copy& copy) {
     if (!name) throw InternalError("a copy from global memory into a strip");
     const Mem& dst = mem(*name);
     out_.line(fmt::format("// {} {} <- {}", dst.name, describe(dst), from->tensor));
-    if (copy.via == tile::Via::tma) return emit_tma_load(*from, dst, copy.multicast);
+    if (copy.via == tile::Via::tma) {
+      emit(sync_.before({copy}));
+      emit_tma_load(*from, dst, copy.multicast);
+      return emit(sync_.after({copy}));
+    }
     const bool asynchronous = copy.via == tile::Via::cp_async;
     const bool as_it_is = dst.type == program_.find_tensor(from->tensor)->type && size_in_bytes(dst.type) < 4;
     if (dst.space == Space::shared && (asynchronous || as_it_is))
@@ -40,23 +44,20 @@ void KernelEmitter::emit(const tile::Copy& copy) {
       emit_load_vectors(*from, dst, copy.vector);
     else
       emit_load(*from, dst);
-    if (!copy.token.empty()) {
-      out_.line("cp_async_commit();");
-      commit_of_[copy.token] = ++commits_;
-    }
-    if (dst.ring > 1) emit_ring_step(dst.name, true);
+    emit(sync_.after({copy}));
   } else if (to) {
     const auto* name = std::get_if<tile::TileName>(&copy.src);
     if (!name) throw InternalError("a copy from a strip to global memory");
     out_.line(fmt::format("// {} <- {} {}", to->tensor, *name, describe(mem(*name))));
     if (kernel_.cluster) out_.open("if (" + claimed("has_tile") + ")");
     if (copy.via == tile::Via::tma)
-      emit_tma_store(*to, mem(*name));
+      emit_tma_store(*to, mem(*name), sync_.after({copy}));
     else
       emit_store(*to, mem(*name));
     if (kernel_.cluster) out_.close();
   } else if (copy.via == tile::Via::ldmatrix) {
-    emit_ldmatrix(mem(std::get<tile::TileName>(copy.dst)), mem(std::get<tile::TileName>(copy.src)));
+    emit_ldmatrix(mem(std::get<tile::TileName>(copy.dst)), mem(std::get<tile::TileName>(copy.src)),
+                  sync_.after({copy}));
   } else {
     emit_move(copy.dst, copy.src);
   }

@@ -14,7 +14,7 @@ using tile::Mem;
 using tile::Parameter;
 
 KernelEmitter::KernelEmitter(const tile::Program& program, const tile::Kernel& kernel)
-    : program_(program), kernel_(kernel) {
+    : program_(program), kernel_(kernel), sync_(program, kernel) {
   for (const Parameter& p : parameters_of(program, kernel)) {
     if (p.kind != Parameter::Kind::counter) taken_.insert(p.name);
     if (p.kind == Parameter::Kind::extent) integers_.insert(p.name), non_negative_.insert(p.name);
@@ -36,7 +36,6 @@ KernelEmitter::KernelEmitter(const tile::Program& program, const tile::Kernel& k
     if (const auto* let = std::get_if<tile::Let>(&stmt.node)) taken_.insert(let->name);
     const auto* product = std::get_if<tile::Mma>(&stmt.node);
     const auto* moved = std::get_if<tile::Copy>(&stmt.node);
-    has_wgmma_ = has_wgmma_ || (product && product->by == tile::Family::wgmma);
     keeps_uniform_ = keeps_uniform_ || (product && product->by == tile::Family::mma_sync) ||
                      (moved && moved->via == tile::Via::cp_async);
     if (const std::string* flag = tile::flag_of(stmt)) {
@@ -44,15 +43,11 @@ KernelEmitter::KernelEmitter(const tile::Program& program, const tile::Kernel& k
       flags_.insert(*flag);
       if (std::holds_alternative<tile::Vote>(stmt.node)) votes_.insert(*flag);
     }
-    if (moved && tile::view_stored_by_tma(stmt)) stored_by_tma_.insert(std::get<tile::TileName>(moved->src));
     if (const auto* map = std::get_if<tile::Map>(&stmt.node)) take(map->at);
     if (const auto* copy = std::get_if<tile::Copy>(&stmt.node))
       for (const tile::CopyOperand* operand : {&copy->dst, &copy->src})
         if (const auto* view = std::get_if<tile::View>(operand)) take(view->at);
   });
-  const std::set<tile::TileName> loaded = tile::tiles_loaded_by_tma(kernel.body);
-  for (const Mem& mem : kernel.mems)
-    if (loaded.contains(mem.name)) rings_between_roles_.push_back(&mem);
   keeps_uniform_ = keeps_uniform_ && !has_roles();
   thread_ = claim("thread");
   row_ = claim("thread_row");
@@ -64,7 +59,7 @@ KernelEmitter::KernelEmitter(const tile::Program& program, const tile::Kernel& k
   for (const Mem& mem : kernel.mems)
     if (mem.ring > 1 || has_roles())
       for (const char* state : {"_read", "_write", "_read_phase", "_write_phase"}) claim(mem.name + state);
-  if (has_wgmma_) integers_.insert(claim("warpgroup"));
+  if (sync_.has_wgmma()) integers_.insert(claim("warpgroup"));
   if (has_roles()) claim("barriers");
   if (kernel_.persistent)
     for (const char* name : {"tile_counter", "tiles", "tile", "next_tiles", "tile_slot", "tile_phase"}) claim(name);
@@ -203,7 +198,7 @@ void KernelEmitter::emit_shared(SourceText& out) const {
   const auto is_shared = [](const Mem& mem) { return mem.space == Space::shared; };
   if (std::none_of(kernel_.mems.begin(), kernel_.mems.end(), is_shared)) return;
   const std::string pool = fresh("shared_memory");
-  out.line(fmt::format("extern __shared__ __align__({}) unsigned char {}[];", has_wgmma_ ? 1024 : 128, pool));
+  out.line(fmt::format("extern __shared__ __align__({}) unsigned char {}[];", sync_.has_wgmma() ? 1024 : 128, pool));
   if (own_names_.contains("shared_base"))
     out.line(fmt::format("const unsigned {} = uniform(shared_address({}));", claimed("shared_base"), pool));
   for (const Mem& mem : kernel_.mems) {
@@ -220,7 +215,7 @@ void KernelEmitter::emit_shared(SourceText& out) const {
                          claimed("barriers"), pool, kernel_.barriers));
   if (kernel_.persistent)
     out.line(fmt::format("int* const {} = reinterpret_cast<int*>({} + {});", claimed("next_tiles"), claimed("barriers"),
-                         barriers_before(nullptr) + 2 * tile::kTileSlots));
+                         sync_.rings().back().first + 2 * sync_.rings().back().slots));
 }
 
 void KernelEmitter::emit_registers(SourceText& out) const {
@@ -237,7 +232,7 @@ void KernelEmitter::emit_registers(SourceText& out) const {
                          pairs ? registers / 2 : registers, describe(mem),
                          pairs ? fmt::format(", pairs of {}", name_of(mem.type)) : "", grid.rows, grid.columns));
   }
-  if (has_wgmma_)
+  if (sync_.has_wgmma())
     // Through a shuffle the compiler sees that the number is the same for all lanes.
     out.line(fmt::format("const int {} = __shfl_sync(0xffffffffu, {} / 128, 0);", claimed("warpgroup"), thread_));
   for (const std::string& flag : votes_) out.line(fmt::format("bool {} = false;  // of a warp", flag));
@@ -276,7 +271,7 @@ std::string KernelEmitter::emit() {
   if (!kernel_.persistent) emit_tile_axes(head, first_step());
   emit_shared(head);
   if (has_roles())
-    emit_barriers(head);
+    emit_start(head);
   else
     emit_registers(head);
   for (const auto& [columns, place] : other_places_)
@@ -293,8 +288,7 @@ std::string KernelEmitter::emit() {
     head.line(fmt::format("const {}* const {} = {};", tensor_type(tensor), name, address));
   }
   head.line("");
-  // No block ends before the others have written their last into its shared memory.
-  if (kernel_.cluster) out_.line("cluster_sync();");
+  emit(sync_.at_end());
   return head.text() + out_.text() + "}\n";
 }
 

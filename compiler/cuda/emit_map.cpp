@@ -73,7 +73,7 @@ std::string KernelEmitter::emit_window(const ColumnWindow& window, const tile::M
 ColumnWindow KernelEmitter::window_of(const tile::Map& map, const tile::Mem& dst) const {
   ColumnWindow window{nullptr, map.at, {}, {}, map.where_predicates};
   // Where operands pass through registers, the bound's is worth more than an instruction an element.
-  if (dst.dims.size() != 2 || dst.space != Space::register_file || !map.absent || !has_wgmma_) return window;
+  if (dst.dims.size() != 2 || dst.space != Space::register_file || !map.absent || !sync_.has_wgmma()) return window;
   for (const tile::Coordinate& coordinate : map.at)
     if (coordinate.axis == dst.dims[1].axis) window.column = &coordinate;
   if (!window.column) return window;

@@ -56,7 +56,7 @@ std::string KernelEmitter::left_place(const tile::Mem& tile, const std::string& 
                       fmt::format("{} / 16 * {}", lane, chunk_columns(tile)), write);
 }
 
-void KernelEmitter::emit_ldmatrix(const tile::Mem& dst, const tile::Mem& src) {
+void KernelEmitter::emit_ldmatrix(const tile::Mem& dst, const tile::Mem& src, const tile::SyncOps& behind) {
   const int blocks = fragment_of(dst, grid_of(dst)).rows.count() / 2, steps = src.dims[1].extent / step_columns(src);
   const std::string k = fresh("k"), m = fresh("m"), a = fresh("a"), lane = fresh("lane"), at = fresh(src.name + "_at");
   out_.line(fmt::format("// {} <- {}", dst.name, src.name));
@@ -76,11 +76,7 @@ void KernelEmitter::emit_ldmatrix(const tile::Mem& dst, const tile::Mem& src) {
   }
   out_.close();
   out_.close();
-  // Where a slot goes back to TMA once one lane says so, all lanes have read it, and in the order that TMA sees.
-  if (has_roles()) {
-    out_.line("fence_async_proxy();");
-    out_.line("__syncwarp();");
-  }
+  emit(behind);
   out_.close();
 }
 
@@ -155,8 +151,8 @@ void KernelEmitter::emit_mma_sync(const tile::Mma& mma) {
   out_.open("");
   // Addresses that wait in registers for their next product would cost those that its elements need. Beside wgmma only
   // what is rarely computed again stands here, and the loop is better off with them.
-  const std::string own_thread = has_wgmma_ ? thread_ : fresh("own");
-  if (!has_wgmma_) out_.line(fmt::format("const int {} = anew({});", own_thread, thread_));
+  const std::string own_thread = sync_.has_wgmma() ? thread_ : fresh("own");
+  if (!sync_.has_wgmma()) out_.line(fmt::format("const int {} = anew({});", own_thread, thread_));
   out_.line(fmt::format("const int {} = {} % 32;", lane, own_thread));
   const bool in_registers = lhs.space == Space::register_file;
   if (!in_registers) declare(lhs_at, left_place(lhs, own_thread, lane, false));

@@ -57,8 +57,8 @@ void KernelEmitter::emit_statement(const tile::Stmt& stmt) {
       [&](const tile::Vote& s) { emit(s); }, [&](const tile::Mma& s) { emit(s); },
       [&](const tile::Copy& s) { emit(s); }, [&](const tile::Await& s) { emit(s); },
       [](const tile::Advance&) { refuse("advance"); }, [&](const tile::Reserve& s) { emit(s); },
-      [&](const tile::Acquire& s) { emit(s); }, [&](const tile::Release& s) { emit(s); },
-      [&](const tile::Sync&) { emit_sync(); }, [&](const tile::Turn& s) { emit(s); },
+      [&](const tile::Acquire& s) { emit(s); }, [&](const tile::Release&) { emit(sync_.before(stmt)); },
+      [&](const tile::Sync&) { emit(sync_.before(stmt)); }, [&](const tile::Turn&) { emit(sync_.before(stmt)); },
       [&](const tile::Arrive& s) { emit(s); });
 }
 
@@ -99,13 +99,7 @@ void KernelEmitter::emit_branch(const std::string& head, const tile::If& branch)
   emit_block(branch.body);
   bases_in_front_ = before;
   out_.close();
-  commit_copies(branch.body);
-}
-
-void KernelEmitter::emit(const tile::Release& release) {
-  // No instruction has brought the lanes together since they waited for the slot.
-  if (release.unread) out_.line("__syncwarp();");
-  emit_ring_step(release.tile, false);
+  emit(sync_.after({branch}));
 }
 
 void KernelEmitter::emit(const tile::Let& let) {

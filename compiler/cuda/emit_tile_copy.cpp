@@ -22,7 +22,7 @@ void KernelEmitter::emit_move(const tile::CopyOperand& dst, const tile::CopyOper
   const tile::Mem& to = mem(name_of_operand(dst));
   const tile::Mem& from = mem(name_of_operand(src));
   if (to.space == Space::register_file && size_in_bytes(to.type) == 2) return emit_narrow(to, from);
-  if (stored_by_tma_.contains(to.name)) return emit_stmatrix(to, from);
+  if (sync_.stored_by_tma().contains(to.name)) return emit_stmatrix(to, from);
   // A strip is wider than what is copied: the tile gives the shape.
   const tile::Mem& shape = strip_of(dst) ? from : to;
   out_.line(fmt::format("// {} <- {}", to.name, from.name));

@@ -57,8 +57,7 @@ void KernelEmitter::emit_tma_prefetch(const tile::View& view, const Mem& dst) {
 void KernelEmitter::emit_tma_load(const tile::View& view, const Mem& dst, bool multicast) {
   const TmaPlace place = tma_place(view, dst);
   const int panels = tile::panel_columns(dst) / kPanel, rows = dst.dims[0].extent;
-  const std::string full = barrier(dst, true, claimed(dst.name + "_write"));
-  out_.line(fmt::format("barrier_expect({}, {});", full, panels * rows * kPanel * size_in_bytes(dst.type)));
+  const std::string full = slot_barrier(dst.name, true, claimed(dst.name + "_write"));
   std::string to = base(dst, true), function = "tma_load(", behind;
   if (multicast) {
     // To all blocks, this block's share of the rows.
@@ -70,13 +69,12 @@ void KernelEmitter::emit_tma_load(const tile::View& view, const Mem& dst, bool m
   for (int panel = 0; panel < panels; ++panel)
     out_.line(fmt::format("{}{} + {}, &{}, {}, {});", function, to, panel * rows * kPanel,
                           claimed(view.tensor + "_map"), full, tma_coordinates(place, panel * kPanel, behind)));
-  next_slot(dst, true);
 }
 
 // Each consumer writes all of them and waits for itself alone: another may still be reading the slot, but has written
 // the same zeros before. The fence is between what threads write and what wgmma, or TMA in the slot's next turn, does
 // there.
-void KernelEmitter::emit_rows_beyond(const tile::Coordinate& rows, const Mem& tile) {
+void KernelEmitter::emit_rows_beyond(const tile::Coordinate& rows, const Mem& tile, const tile::SyncOps& behind) {
   if (rows.axis != tile.dims[0].axis || !rows.limit) throw InternalError("TMA leaves no limit but that of the rows");
   const int extent = tile.dims[0].extent, vector = 16 / size_in_bytes(tile.type);
   const int across = tile::panel_columns(tile) / vector;
@@ -93,31 +91,17 @@ void KernelEmitter::emit_rows_beyond(const tile::Coordinate& rows, const Mem& ti
       "*reinterpret_cast<uint4*>({} + {}) = make_uint4(0, 0, 0, 0);", base(tile, false),
       panel_place(tile, fmt::format("{} / {}", n, across), fmt::format("{} % {} * {}", n, across, vector))));
   out_.close();
-  out_.line("fence_async_proxy();");
-  out_.line(fmt::format("warpgroup_sync({});", claimed("warpgroup")));
+  emit(behind);
   out_.close();
   out_.close();
 }
 
-void KernelEmitter::emit_by_storing_thread(const std::string& statement) {
-  out_.line(fmt::format("if ({} % 128 == 0) {};", thread_, statement));
-}
-
-void KernelEmitter::emit_reserve_stored() {
-  emit_by_storing_thread("tma_wait_until_read()");
-  out_.line(fmt::format("warpgroup_sync({});", claimed("warpgroup")));
-}
-
-void KernelEmitter::emit_acquire_stored() {
-  out_.line("fence_async_proxy();");
-  out_.line(fmt::format("warpgroup_sync({});", claimed("warpgroup")));
-}
-
-void KernelEmitter::emit_tma_store(const tile::View& view, const Mem& src) {
+// The same thread of each warpgroup every time: it knows of its own copies alone.
+void KernelEmitter::emit_tma_store(const tile::View& view, const Mem& src, const tile::SyncOps& behind) {
   const TmaPlace place = tma_place(view, src);
   const int panels = tile::panel_columns(src) / kPanel, rows = src.dims[0].extent;
   const int together = kernel_.warpgroups() * tile::kStoredRows;  // rows that all consumers take at a time
-  out_.open(fmt::format("if ({} % 128 == 0)", thread_));
+  out_.open("if (" + by_text(behind.front()) + ")");
   for (int first = 0; first < rows; first += together)
     for (int panel = 0; panel < panels; ++panel)
       out_.line(
@@ -125,7 +109,7 @@ void KernelEmitter::emit_tma_store(const tile::View& view, const Mem& src) {
                       (panel * rows + first) * kPanel, claimed("warpgroup"), tile::kStoredRows * kPanel,
                       tma_coordinates(place, panel * kPanel,
                                       fmt::format("{} + {} * {}", first, claimed("warpgroup"), tile::kStoredRows))));
-  out_.line("tma_store_commit();");
+  for (const tile::SyncOp& op : behind) out_.line(instruction_text(op));
   out_.close();
 }
 

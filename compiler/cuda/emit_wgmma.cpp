@@ -44,8 +44,7 @@ std::string function_text(const std::string& name, int n, const std::string& typ
 
 }  // namespace
 
-void KernelEmitter::await_wgmma(int open, const tile::Mma& mma) {
-  out_.line(fmt::format("wgmma_wait<{}>();", open));
+void KernelEmitter::pin_product(const tile::Mma& mma) {
   const auto pin = [&](const tile::Mem& tile) {
     const int registers = fragment_of(tile, grid_of(tile)).registers() * size_in_bytes(tile.type) / 4;
     out_.open_unrolled(held_row_, registers);
@@ -96,7 +95,7 @@ void KernelEmitter::emit_wgmma(const tile::Mma& mma) {
   out_.line(mma.accumulate ? fmt::format("pin({}[{}]);", dst.name, held_row_)
                            : fmt::format("{}[{}] = 0.0f;", dst.name, held_row_));
   out_.close();
-  out_.line("wgmma_fence();");
+  emit(sync_.before({mma}));
   std::string first = mma.accumulate ? "1" : "0";
   if (sum_starts_) first = condition_text(*std::exchange(sum_starts_, std::nullopt), scope()) + " ? 0 : 1";
   for (int block = 0; block < blocks; ++block) {
@@ -116,12 +115,11 @@ void KernelEmitter::emit_wgmma(const tile::Mma& mma) {
                             right_bytes / 16, step > 0 ? "1" : first));
     }
   }
-  out_.line("wgmma_commit();");
-  ++wgmma_commits_;
+  emit(sync_.after({mma}));
   if (mma.token.empty())
-    await_wgmma(0, mma);
+    pin_product(mma);
   else
-    wgmma_of_[mma.token] = {wgmma_commits_, &mma};
+    wgmma_of_[mma.token] = &mma;
   out_.close();
 }
 

@@ -11,6 +11,7 @@
 #include "compiler/cuda/fragment.h"
 #include "compiler/tile/ir.h"
 #include "compiler/tile/parameters.h"
+#include "compiler/tile/synchronization.h"
 
 namespace astatide::cuda {
 
@@ -84,7 +85,6 @@ class KernelEmitter {
   void emit(const tile::If& branch);
   void emit_branch(const std::string& head, const tile::If& branch);
   void emit(const tile::Let& let);
-  void emit(const tile::Release& release);
 
   // emit_map.cpp
   void emit(const tile::Fill& fill);
@@ -126,7 +126,7 @@ class KernelEmitter {
   // emit_mma_sync.cpp
   void emit_mma_sync(const tile::Mma& mma);
   /// dst, a left operand in registers, becomes src, in shared memory.
-  void emit_ldmatrix(const tile::Mem& dst, const tile::Mem& src);
+  void emit_ldmatrix(const tile::Mem& dst, const tile::Mem& src, const tile::SyncOps& behind);
   /// dst, 16 bits in panels, becomes src, f32 in an accumulator's registers.
   void emit_stmatrix(const tile::Mem& dst, const tile::Mem& src);
   /// Address of what a lane reads first of a left operand in shared memory, or writes first of an accumulator.
@@ -136,39 +136,42 @@ class KernelEmitter {
 
   // emit_wgmma.cpp
   void emit_wgmma(const tile::Mma& mma);
-  void await_wgmma(int open, const tile::Mma& mma);
+  /// Keeps uses of what a product holds in registers behind the wait for it.
+  void pin_product(const tile::Mma& mma);
 
   // emit_stage.cpp: tiles of a tensor's own type, 16 bytes at a time
   void emit_stage(const tile::View& view, const tile::Mem& dst, bool asynchronous);
   void emit_stage_rows(const tile::View& view, const tile::Mem& dst, std::size_t row_dim, std::size_t column_dim,
                        int vector, bool asynchronous);
 
-  // emit_roles.cpp: producers and consumers, and the rings between them
+  // emit_sync.cpp: what statements wait for, and rings
+  void emit(const tile::SyncOps& ops);
+  void emit(const tile::SyncOp& op, const std::string& comment = "");
+  /// One instruction, whoever runs it.
+  std::string instruction_text(const tile::SyncOp& op) const;
+  /// The condition that a thread runs it, empty for all.
+  std::string by_text(const tile::SyncOp& op) const;
+  std::string slot_barrier(const std::string& ring, bool full, const std::string& slot) const;
+  /// Where this side of a ring stands: its slot, or the phase of the slot's barriers.
+  const std::string& slot_of(const tile::SyncOp& op) const;
+  const std::string& phase_of(const tile::SyncOp& op) const;
+  std::string next_slot_text(const tile::SyncOp& op) const;
+  void emit(const tile::Await& await);
+  void emit(const tile::Acquire& acquire);
+  void emit(const tile::Arrive& arrive);
+  void emit_start(SourceText& out) const;
+
+  // emit_roles.cpp: producers and consumers
   void emit(const tile::Role& role);
   void emit(const tile::Reserve& reserve);
   /// A walk over the tiles of a persistent kernel: of the thread that deals them out, whatever else it does for one,
   /// and of those that take them.
   void emit_dealt_tiles(const tile::Block& body);
   void emit_taken_tiles(const tile::Block& body, bool one_thread);
-  void emit_tile_wait(bool full);
   /// Where the producer passes on the place of the next tile along an axis.
   std::string place_of_tile(std::size_t axis) const;
   tile::Block outside_roles() const;
-  void emit(const tile::Turn& turn);
-  void emit_turn(int warpgroup, const char* what, const char* why);
-  void emit_barriers(SourceText& out) const;
-  bool has_roles() const { return kernel_.producers > 0; }
-  /// Address of a slot's barrier: full, or free.
-  std::string barrier(const tile::Mem& ring, bool full, const std::string& slot) const;
-  /// The same of the slots that pass on the next tile of a persistent kernel.
-  std::string tile_barrier(bool full, const std::string& slot) const;
-  std::string barrier_text(int first, const std::string& slot) const;
-  /// Barriers of the rings in front of that one; of all: null.
-  int barriers_before(const tile::Mem* ring) const;
-  void emit_role_acquire(const tile::Acquire& acquire);
-  void emit_role_release(const tile::Mem& ring);
-  void next_slot(const tile::Mem& ring, bool write);
-  void next_slot(const std::string& slot, const std::string& phase, int slots);
+  bool has_roles() const { return sync_.has_roles(); }
 
   // emit_cluster.cpp: which tile a block of a cluster has, and how blocks tell each other
   void claim_cluster_names();
@@ -191,21 +194,9 @@ class KernelEmitter {
   TmaPlace tma_place(const tile::View& view, const tile::Mem& tile) const;
   void emit_tma_prefetch(const tile::View& view, const tile::Mem& dst);
   void emit_tma_load(const tile::View& view, const tile::Mem& dst, bool multicast);
-  void emit_tma_store(const tile::View& view, const tile::Mem& src);
-  /// Rows beyond a limit that TMA knows nothing of become 0.
-  void emit_rows_beyond(const tile::Coordinate& rows, const tile::Mem& tile);
-  /// A statement of one thread of each consumer, the same one each time: it knows of its own copies alone.
-  void emit_by_storing_thread(const std::string& statement);
-  void emit_reserve_stored();
-  void emit_acquire_stored();
-
-  // emit_sync.cpp: rings, barriers and asynchronous copies
-  void emit(const tile::Await& await);
-  void emit(const tile::Acquire& acquire);
-  void emit(const tile::Arrive& arrive);
-  void commit_copies(const tile::Block& copies);
-  void emit_ring_step(const std::string& tile, bool write);
-  void emit_sync();
+  void emit_tma_store(const tile::View& view, const tile::Mem& src, const tile::SyncOps& behind);
+  /// Rows beyond a limit that TMA knows nothing of become 0; `behind` where there are any.
+  void emit_rows_beyond(const tile::Coordinate& rows, const tile::Mem& tile, const tile::SyncOps& behind);
 
   // tiles.cpp: what a tile is in the emitted text
   const tile::Mem& mem(const tile::TileName& name) const;
@@ -280,20 +271,13 @@ class KernelEmitter {
   std::set<std::string> staged_flags_;               // those of tensors that are staged as they are
   std::map<std::string, std::string> bases_;         // declarations to names of addresses, in front of the body, too
   std::map<std::string, std::string> functions_;
-  std::set<tile::TileName> filled_by_cluster_;  // whose slots all blocks copy into
-  std::set<tile::TileName> stored_by_tma_;      // from which TMA stores
-  /// Tiles in whose slots the producer passes on what it has copied. Others in shared memory are the consumers' own.
-  std::vector<const tile::Mem*> rings_between_roles_;
-  bool has_wgmma_ = false;
+  tile::Synchronization sync_;
   std::optional<Expr> sum_starts_;  // where the next wgmma leaves out what its sum held
   /// Of one role whose warps copy or multiply with instructions of sm_80: what is the same for a block lies in uniform
   /// registers, since fragments need the others.
   bool keeps_uniform_ = false;
-  int wgmma_commits_ = 0;
-  std::map<std::string, std::pair<int, const tile::Mma*>> wgmma_of_;  // token to its group and product
-  int commits_ = 0;                       // groups of asynchronous copies started so far, in the order of the text
-  std::map<std::string, int> commit_of_;  // token to its group
-  std::string thread_, row_, column_;     // names of thread index and its coordinates
+  std::map<std::string, const tile::Mma*> wgmma_of_;                 // by token
+  std::string thread_, row_, column_;                                // names of thread index and its coordinates
   std::map<int, std::pair<std::string, std::string>> other_places_;  // the same, by columns of the grid
   bool bases_in_front_ = true;  // addresses that no loop changes are computed in front of the body
   std::string held_row_, held_column_;

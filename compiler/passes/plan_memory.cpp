@@ -10,6 +10,7 @@
 #include "compiler/support/round_up.h"
 #include "compiler/tile/liveness.h"
 #include "compiler/tile/parameters.h"
+#include "compiler/tile/synchronization.h"
 
 namespace astatide {
 namespace {
@@ -156,6 +157,7 @@ tile::Program plan_memory(const tile::Program& program, const Target& target) {
   for (Kernel& kernel : out.kernels) {
     place_tiles(program, kernel, target);
     if (!target.is_cuda()) continue;
+    tile::number_groups(kernel.body);
     check_registers(kernel, target);
     kernel.blocks = plan_blocks(kernel, target);
   }

@@ -42,7 +42,7 @@
 //            | "vote" FLAG "= any" expr
 //            | "mma" D ("=" | "+=") operand "*" operand ["by" fma | mma_sync ["tf32"] | wgmma] ["unroll" N] ["->" TOKEN]
 //            | "copy" operand "<-" operand "via" (vector | cp_async | tma | ldmatrix | load | store) ["width" N] ["multicast"] ["->" TOKEN]
-//            | "await" TOKEN
+//            | "await" TOKEN ["open" N]
 //            | "advance" (R "to" OP "(" R "," C ")"),+ [slack] "moving" (T "by" expr),*       only until relax_rescale
 //            | "reserve" T ["ahead" view] | "acquire" T ["at" coord,*] | "release" T ["unread"]   one slot of a ring
 //            | "sync"                                              all threads of the role
@@ -261,8 +261,11 @@ struct Copy {
   int vector = 0;
   bool multicast = false;
 };
+/// Products of wgmma and copies by cp.async end in the order in which they began: a wait for one is a wait until at
+/// most as many of its kind are open as began behind it. Set by plan_memory.
 struct Await {
   std::string token;
+  int open = 0;
 };
 
 /// For all updates at once: new = op(tile, candidate); then every moved tile becomes its expression, over old values
