@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/algorithm/algorithm.h"
@@ -28,12 +29,15 @@
 namespace astatide {
 
 struct Device {
-  enum class Kind : std::uint8_t { cpu, cuda };
+  enum class Kind : std::uint8_t { cpu, cuda, sim };
   Kind kind = Kind::cpu;
   int ordinal = 0;
+  std::string target{};  // of a simulated GPU
 
   static Device cpu() { return {}; }
   static Device cuda(int ordinal = 0) { return {Kind::cuda, ordinal}; }
+  /// A GPU that is simulated thread by thread, for small problems (simulate.h); without a target the schedule's own.
+  static Device sim(std::string target = "") { return {Kind::sim, 0, std::move(target)}; }
   friend bool operator==(const Device&, const Device&) = default;
 };
 
@@ -104,7 +108,7 @@ class Executable {
  public:
   /// Puts the work into the stream and returns (CUDA), or computes (CPU). Throws UserError where shapes, dtypes or
   /// extents disagree, an extent is over a bound, a scalar is not finite, or a grid is over its limit, with the
-  /// numbers; nothing is written then.
+  /// numbers; nothing is written then. On a simulated GPU an InternalError says what was found (simulate.h).
   void launch(const LaunchArguments& arguments) const;
   /// Bytes of scratch in device memory for these extents.
   std::int64_t workspace_bytes(const std::map<std::string, std::int64_t>& extents) const;
@@ -117,6 +121,7 @@ class Executable {
 
   struct State;
   explicit Executable(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  const State& state() const { return *state_; }
 
  private:
   std::shared_ptr<const State> state_;

@@ -149,8 +149,8 @@ double work_of(const Algorithm& algorithm, const Extents& extents) {
 }  // namespace
 
 bool computes_in_tf32(const Schedule& schedule, const Device& device) {
-  return device.kind == Device::Kind::cuda && std::any_of(schedule.placements.begin(), schedule.placements.end(),
-                                                          [](const Placement& placement) { return placement.tf32(); });
+  return device.kind != Device::Kind::cpu && std::any_of(schedule.placements.begin(), schedule.placements.end(),
+                                                         [](const Placement& placement) { return placement.tf32(); });
 }
 
 double estimate_check_seconds(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents) {

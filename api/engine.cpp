@@ -8,6 +8,7 @@
 #include "api/cpu_device.h"
 #include "api/cuda_device.h"
 #include "api/executable_state.h"
+#include "api/sim_device.h"
 #include "runtime/environment.h"
 
 namespace astatide {
@@ -18,6 +19,9 @@ runtime::DiskCache open_disk_cache(const EngineOptions& options) {
   if (!options.cache_directory.empty()) return runtime::DiskCache(options.cache_directory);
   return runtime::DiskCache::from_environment(runtime::read_environment());
 }
+
+/// What is simulated where neither schedule nor caller says.
+constexpr const char* kSimulatedTarget = "sm_90a";
 
 void check_dtype(ScalarType dtype) {
   if (dtype == ScalarType::f32 || dtype == ScalarType::f16 || dtype == ScalarType::bf16) return;
@@ -31,6 +35,7 @@ struct Recipe {
   Extents known;    // extents that the code relies on
   std::function<tile::Program(const CompileOptions& options, const TraceHook& trace)> compile;
   std::map<std::string, std::string> parts_of{};
+  std::map<std::string, std::string> directives{};  // where the schedule speaks of what
 };
 
 /// Everything that the code depends on. Fields are separated by a byte that no printed value holds.
@@ -40,7 +45,7 @@ std::string key_of(const Recipe& recipe, const Target& target, const BuildOption
   add(recipe.how);
   add(target.name);
   add(std::to_string(target.shared_memory_per_block));
-  add(std::to_string(options.device.ordinal));
+  add(options.device.kind == Device::Kind::sim ? "sim" : std::to_string(options.device.ordinal));
   add(std::string(name_of(options.dtype)));
   for (const auto& [name, value] : recipe.known) add(fmt::format("{}={}", name, value));
   return key;
@@ -82,9 +87,21 @@ struct Engine::State {
     compiled->plan = plan_launch(compiled->program);
     state->report.target = target.name;
     state->report.lower_ms = milliseconds_since(start);
-    compiled->code = request.device.kind == Device::Kind::cuda
-                         ? compile_for_cuda(compiled->program, target, request.device.ordinal, kernels, state->report)
-                         : cpu.compile(compiled->program, state->report);
+    switch (request.device.kind) {
+      case Device::Kind::cuda:
+        compiled->code = compile_for_cuda(compiled->program, target, request.device.ordinal, kernels, state->report);
+        break;
+      case Device::Kind::cpu:
+        compiled->code = cpu.compile(compiled->program, state->report);
+        break;
+      case Device::Kind::sim:
+        compiled->code = make_simulated_code();
+        compiled->simulated = true;
+        compiled->directives = recipe.directives;
+        state->report.source = tile::print(compiled->program);
+        state->report.cache = name_of(runtime::CacheOrigin::none);
+        break;
+    }
     state->compiled = std::move(compiled);
     return state;
   }
@@ -137,19 +154,30 @@ struct Engine::State {
 
 Target target_of(const Device& device) {
   if (device.kind == Device::Kind::cuda) return target_of_cuda_device(device.ordinal);
-  return *find_target("cpu");
+  if (device.kind == Device::Kind::cpu) return *find_target("cpu");
+  const std::string name = device.target.empty() ? kSimulatedTarget : device.target;
+  const Target* target = find_target(name);
+  if (!target || !target->is_cuda()) throw UserError(fmt::format("no GPU to simulate is named {}", name));
+  return *target;
 }
 
 Engine::Engine(EngineOptions options) : state_(std::make_unique<State>(options)) {}
 Engine::~Engine() = default;
 
-Executable Engine::build(const Algorithm& algorithm, const Schedule& schedule, const BuildOptions& options) {
+Executable Engine::build(const Algorithm& algorithm, const Schedule& schedule, const BuildOptions& request) {
+  BuildOptions options = request;
+  if (options.device.kind == Device::Kind::sim && options.device.target.empty())
+    options.device.target = schedule.target;
   check_dtype(options.dtype);
   check_algorithm(algorithm);
   check_sizes(algorithm, options);
   return state_->find_or_build(
-      {algorithm, print_schedule(schedule), known_extents(algorithm, schedule, options.sizes),
-       [&](const CompileOptions& with, const TraceHook& trace) { return compile(algorithm, schedule, with, trace); }},
+      {algorithm,
+       print_schedule(schedule),
+       known_extents(algorithm, schedule, options.sizes),
+       [&](const CompileOptions& with, const TraceHook& trace) { return compile(algorithm, schedule, with, trace); },
+       {},
+       directives_of(schedule)},
       options);
 }
 

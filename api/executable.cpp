@@ -6,6 +6,7 @@
 #include <list>
 
 #include "api/executable_state.h"
+#include "api/sim_device.h"
 #include "compiler/support/contains.h"
 #include "runtime/host_tensor.h"
 
@@ -278,8 +279,24 @@ bool is_empty(const TensorView& view) { return std::find(view.shape.begin(), vie
 
 }  // namespace
 
+SimulationReport simulate(const Executable& executable, const LaunchArguments& arguments,
+                          const SimulationOptions& options) {
+  const Compiled& compiled = *executable.state().compiled;
+  if (!compiled.simulated)
+    throw UserError(fmt::format("the executable was built for {}, not to be simulated", compiled.target.name),
+                    {"a build for Device::sim()"});
+  const Extents extents = checked_extents(compiled, arguments);
+  return simulate_launch(compiled, arguments, extents, checked_scalars(compiled.algorithm, extents, arguments.scalars),
+                         options);
+}
+
 void Executable::launch(const LaunchArguments& arguments) const {
   const Compiled& compiled = *state_->compiled;
+  if (compiled.simulated) {
+    const SimulationReport report = simulate(*this, arguments);
+    if (report.fault) throw InternalError(to_text(*report.fault));
+    return;
+  }
   const tile::Program& program = compiled.program;
   Extents extents = checked_extents(compiled, arguments);
   choose_parts(compiled, extents);

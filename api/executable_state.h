@@ -24,6 +24,8 @@ struct Compiled {
   std::vector<AxisGroup> groups;
   ReadSites reads;
   LaunchPlan plan;
+  std::map<std::string, std::string> directives;  // of a simulation: where its schedule speaks of what
+  bool simulated = false;
   std::map<std::string, std::string> parts_of;  // of a merge: the input that holds an output of all parts
 };
 

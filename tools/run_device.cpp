@@ -78,12 +78,13 @@ Measured run_on_cuda(const Executable& executable, int ordinal, const HostTensor
 
 ChosenDevice choose_device(const std::string& word) {
   if (word == "cpu") return {Device::cpu(), "cpu", ""};
+  if (word == "sim") return {Device::sim(), "sim", ""};
   if (word == "cuda") return cuda_device(0);
   if (word.starts_with("cuda:"))
     return cuda_device(static_cast<int>(parse_number(word.substr(5), "--device", 0, 1024)));
   if (word != "auto")
     throw UserError({"--device", 0, 0, {}}, fmt::format("no device '{}'", quoted(word)),
-                    suggestion(word, {"auto", "cpu", "cuda", "cuda:0"}));
+                    suggestion(word, {"auto", "cpu", "cuda", "cuda:0", "sim"}));
   try {
     return cuda_device(0);
   } catch (const MachineError&) {
@@ -103,6 +104,11 @@ Measured run_on_device(const Executable& executable, const Device& device, const
   for (const auto& [name, tensor] : outputs) arguments.tensors[name] = view_of(tensor);
   if (device.kind == Device::Kind::cuda)
     return run_on_cuda(executable, device.ordinal, inputs, outputs, std::move(arguments), repetitions);
+  // A simulation takes its own time, not the GPU's.
+  if (device.kind == Device::Kind::sim) {
+    const double once = 1e3 * seconds_of([&] { executable.launch(arguments); });
+    return measured(runtime::summarize_samples({once}));
+  }
   return run_on_cpu(executable, arguments, repetitions);
 }
 

@@ -90,7 +90,8 @@ EngineOptions LaunchWords::engine() const {
 }
 
 void add_launch_options(CLI::App& command, LaunchWords& words) {
-  command.add_option("--device", words.device, "auto (a GPU where there is one), cpu, cuda or cuda:N");
+  command.add_option("--device", words.device,
+                     "auto (a GPU where there is one), cpu, cuda, cuda:N, or sim: a GPU simulated thread by thread");
   command.add_option("--output", words.outputs, "O=o.npy or results.safetensors")
       ->type_name("[NAME=]FILE")
       ->allow_extra_args(false);

@@ -63,8 +63,11 @@ void check_counters(const Program& program, const Kernel& kernel, const std::map
   }
 }
 
-std::map<std::string, DoubleTensor> run(const Program& program, const std::map<std::string, double>& scalars,
-                                        const Arguments& arguments, const InterpretOptions& options) {
+}  // namespace
+
+std::map<std::string, DoubleTensor> run_kernels(const Program& program, const std::map<std::string, double>& scalars,
+                                                const Arguments& arguments, const InterpretOptions& options,
+                                                const KernelRunner& run) {
   std::map<std::string, std::int64_t> extents = arguments.extents;
   for (const auto& [name, value] : program.known) {
     const auto [entry, added] = extents.emplace(name, value);
@@ -81,7 +84,7 @@ std::map<std::string, DoubleTensor> run(const Program& program, const std::map<s
 
   std::map<std::string, DoubleTensor> tensors = make_tensors(program, arguments, extents, options);
   for (const Kernel& kernel : program.kernels) {
-    Machine(program, kernel, extents, scalars, tensors, options).run();
+    run(kernel, extents, tensors);
     check_counters(program, kernel, tensors);
   }
 
@@ -91,16 +94,27 @@ std::map<std::string, DoubleTensor> run(const Program& program, const std::map<s
   return outputs;
 }
 
+namespace {
+
+std::map<std::string, DoubleTensor> run_sequentially(const Program& program,
+                                                     const std::map<std::string, double>& scalars,
+                                                     const Arguments& arguments, const InterpretOptions& options) {
+  return run_kernels(program, scalars, arguments, options,
+                     [&](const Kernel& kernel, const auto& extents, auto& tensors) {
+                       Machine(program, kernel, extents, scalars, tensors, options).run();
+                     });
+}
+
 }  // namespace
 
 std::map<std::string, DoubleTensor> interpret(const Program& program, const Algorithm& algorithm,
                                               const Arguments& arguments) {
-  return run(program, resolve_scalars(algorithm, arguments.extents, arguments.scalars), arguments, {});
+  return run_sequentially(program, resolve_scalars(algorithm, arguments.extents, arguments.scalars), arguments, {});
 }
 
 std::map<std::string, DoubleTensor> interpret(const Program& program, const Arguments& arguments,
                                               const InterpretOptions& options) {
-  return run(program, arguments.scalars, arguments, options);
+  return run_sequentially(program, arguments.scalars, arguments, options);
 }
 
 }  // namespace astatide::tile

@@ -38,7 +38,8 @@ class ViewAccess : public ElementAccess {
  public:
   ViewAccess(const Machine& machine, const View& view, const std::vector<Dim>& dims)
       : machine_(machine),
-        tensor_(machine.tensor(machine.tensor_of(view.tensor))),
+        index_(machine.tensor_of(view.tensor)),
+        tensor_(machine.tensor(index_)),
         absent_(view.absent),
         range_(machine, view.at, dims) {
     if (view.indices.size() != tensor_.strides.size())
@@ -62,11 +63,19 @@ class ViewAccess : public ElementAccess {
 
   double load(const ElementCounter& element) override {
     if (!range_.place(element)) return absent_;
-    return tensor_.data->values[position()];
+    const std::size_t at = position();
+    if (machine_.share()) machine_.share()->on_load(index_, at);
+    return tensor_.data->values[at];
   }
 
   void store(const ElementCounter& element, double value) {
-    if (range_.place(element)) tensor_.data->values[position()] = machine_.rounded(tensor_.tensor->type, value);
+    if (!range_.place(element)) return;
+    const std::size_t at = position();
+    if (machine_.share()) {
+      if (!machine_.share()->stores()) return;
+      machine_.share()->on_store(index_, at);
+    }
+    tensor_.data->values[at] = machine_.rounded(tensor_.tensor->type, value);
   }
 
  private:
@@ -93,6 +102,7 @@ class ViewAccess : public ElementAccess {
   }
 
   const Machine& machine_;
+  std::size_t index_;
   const TensorState& tensor_;
   double absent_;
   CoordinateRange range_;
@@ -203,12 +213,15 @@ struct Matrix {
   std::vector<Dim> dims;
   std::vector<std::size_t> strides;  // for each axis of the result
   std::size_t step = 0;              // along the contracted axis
+  bool by_rows = false;              // its rows are those of the result
   std::vector<double> values;
 
-  void load() {
+  /// Of the rows that a share of the threads multiplies.
+  void load(const Share* share) {
     access->start();
     std::size_t i = 0;
-    for (ElementCounter element(dims); !element.done(); element.next()) values[i++] = access->load(element);
+    for (ElementCounter element(dims); !element.done(); element.next(), ++i)
+      if (!share || !by_rows || share->holds_row(element[0])) values[i] = access->load(element);
   }
 };
 
@@ -228,6 +241,7 @@ Matrix make_matrix(const Machine& machine, const Kernel& kernel, const Operand& 
   out.access = make_access(machine, operand, out.dims);
   out.strides = strides_along(result, out.dims);
   out.step = strides_along({contracted}, out.dims)[0];
+  out.by_rows = out.dims[0].axis == result[0].axis;
   out.values.resize(count);
   return out;
 }
@@ -241,12 +255,13 @@ Action Machine::compile_mma(const Mma& s) {
   return [this, dst, accumulate = s.accumulate, extent = contracted.extent,
           lhs = make_matrix(*this, kernel_, s.lhs, dims, contracted),
           rhs = make_matrix(*this, kernel_, s.rhs, dims, contracted), pending = Pending()]() mutable {
-    lhs.load();
-    rhs.load();
+    lhs.load(share_);
+    rhs.load(share_);
     const std::size_t base = write_base(dst);
     pending.clear();
-    for (ElementCounter element(tiles_[dst].mem->dims); !element.done(); element.next()) {
-      const std::size_t position = base + pending.positions.size();
+    std::size_t position = base;
+    for (ElementCounter element(tiles_[dst].mem->dims); !element.done(); element.next(), ++position) {
+      if (!holds(element)) continue;
       const double* x = lhs.values.data() + element.offset(lhs.strides);
       const double* y = rhs.values.data() + element.offset(rhs.strides);
       double total = accumulate ? read_element(dst, position) : 0;
@@ -271,7 +286,8 @@ Action Machine::compile_copy(const Copy& s) {
     return [this, dims, from, to = std::make_shared<ViewAccess>(*this, *view, dims)] {
       from->start();
       to->start();
-      for (ElementCounter element(dims); !element.done(); element.next()) to->store(element, from->load(element));
+      for (ElementCounter element(dims); !element.done(); element.next())
+        if (holds(element)) to->store(element, from->load(element));
     };
   }
   if (const auto* strip = std::get_if<Strip>(&s.dst)) {
@@ -280,6 +296,7 @@ Action Machine::compile_copy(const Copy& s) {
       to->start_store(write_base(to->tile()));
       pending.clear();
       for (ElementCounter element(dims); !element.done(); element.next()) {
+        if (!holds(element)) continue;
         const std::optional<std::size_t> position = to->place(element);
         if (!position) continue;
         pending.add(*position, from->load(element));
@@ -291,8 +308,9 @@ Action Machine::compile_copy(const Copy& s) {
     from->start();
     const std::size_t base = write_base(dst);
     pending.clear();
-    for (ElementCounter element(dims); !element.done(); element.next())
-      pending.add(base + pending.positions.size(), from->load(element));
+    std::size_t position = base;
+    for (ElementCounter element(dims); !element.done(); element.next(), ++position)
+      if (holds(element)) pending.add(position, from->load(element));
     commit(dst, pending);
   };
 }

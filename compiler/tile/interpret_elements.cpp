@@ -132,6 +132,7 @@ Action Machine::compile_map(const Map& s) {
         pending.clear();
         const std::size_t base = write_base(dst);
         for (ElementCounter element(tiles_[dst].mem->dims, columns); !element.done(); element.next()) {
+          if (!holds(element)) continue;
           const bool inside = range.place(element);
           const ElementPlace place{range.values().data(), operands.place(element), !inside};
           const auto holds = [&](const Tape& predicate) { return predicate.run(*this, place) != 0; };
@@ -154,13 +155,20 @@ Action Machine::compile_row_reduce(const RowReduce& s) {
           pending = Pending()]() mutable {
     const std::size_t from = read_base(src);
     const std::size_t to = write_base(dst);
-    pending.clear();
-    for (std::size_t i = 0; i < tiles_[dst].size; ++i)
-      pending.add(to + i, accumulate ? read_element(dst, to + i) : unit_of(op));
+    const auto held = [&](const ElementCounter& element) { return !share_ || share_->holds_row(element[0]); };
+    std::vector<double> totals(tiles_[dst].size, unit_of(op));
+    std::size_t n = 0;
+    for (ElementCounter element(tiles_[dst].mem->dims); !element.done(); element.next(), ++n)
+      if (accumulate && held(element)) totals[n] = read_element(dst, to + n);
     for (ElementCounter element(tiles_[src].mem->dims, columns); !element.done(); element.next()) {
-      double& total = pending.values[element.offset(dst_strides)];
+      if (!holds(element)) continue;
+      double& total = totals[element.offset(dst_strides)];
       total = combine(op, total, read_element(src, from + element.offset(src_strides)));
     }
+    pending.clear();
+    n = 0;
+    for (ElementCounter element(tiles_[dst].mem->dims); !element.done(); element.next(), ++n)
+      if (held(element)) pending.add(to + n, totals[n]);
     commit(dst, pending);
   };
 }
@@ -177,7 +185,7 @@ Action Machine::compile_vote(const Vote& s) {
     operands.start(*this);
     bool any = false;
     for (ElementCounter element(dims); !element.done(); element.next())
-      any = condition.run(*this, {nullptr, operands.place(element)}) != 0 || any;
+      if (holds(element)) any = condition.run(*this, {nullptr, operands.place(element)}) != 0 || any;
     slots_[flag] = any ? 1 : 0;
   };
 }

@@ -35,14 +35,14 @@ double round_to(ScalarType type, double value) {
 
 Machine::Machine(const Program& program, const Kernel& kernel, const std::map<std::string, std::int64_t>& extents,
                  const std::map<std::string, double>& scalars, std::map<std::string, DoubleTensor>& tensors,
-                 const InterpretOptions& options)
-    : program_(program), kernel_(kernel), options_(options) {
+                 const InterpretOptions& options, Share* share)
+    : program_(program), kernel_(kernel), options_(options), share_(share) {
   for (const Mem& mem : kernel.mems) {
     tile_index_.emplace(mem.name, tiles_.size());
     TileState& state = tiles_.emplace_back();
     state.mem = &mem;
     state.size = static_cast<std::size_t>(mem.element_count());
-    state.values.resize(state.size * static_cast<std::size_t>(mem.ring));
+    state.values.resize(state.size * (share ? share->copies(mem) : static_cast<std::size_t>(mem.ring)));
     state.written.resize(state.values.size());
   }
   add_overlaps();
@@ -58,6 +58,7 @@ Machine::Machine(const Program& program, const Kernel& kernel, const std::map<st
   for (const auto& [name, value] : extents) add_slot(name, static_cast<double>(value));
   for (const auto& [name, value] : scalars) add_slot(name, value);
   for (const TileAxis& axis : kernel.tiles) add_slot(axis.var, kUnset);
+  if (!kernel.warpgroup.empty()) add_slot(kernel.warpgroup, kUnset);
   walk(kernel.body, [&](const Stmt& stmt) {
     if (const auto* loop = std::get_if<For>(&stmt.node)) add_slot(loop->var, kUnset);
     if (const auto* let = std::get_if<Let>(&stmt.node)) add_slot(let->name, kUnset);
@@ -70,7 +71,15 @@ Machine::Machine(const Program& program, const Kernel& kernel, const std::map<st
     if (const auto* s = std::get_if<Acquire>(&stmt.node)) uses_ring(s->tile);
     if (const auto* s = std::get_if<Release>(&stmt.node)) uses_ring(s->tile);
   });
-  body_ = compile(kernel.body);
+  if (!share) body_ = compile(kernel.body);
+}
+
+Action Machine::instruction(const Stmt& stmt) {
+  current_ = &stmt;
+  return [this, at = &stmt, run = compile(stmt)] {
+    current_ = at;
+    run();
+  };
 }
 
 void Machine::add_slot(const std::string& name, double value) {
@@ -163,6 +172,7 @@ void Machine::reserve(std::size_t tile) {
 
 std::size_t Machine::read_base(std::size_t tile) const {
   const TileState& state = tiles_[tile];
+  if (share_) return share_->copy_of(tile, false) * state.size;
   if (!state.explicit_ring) return 0;
   if (state.acquired == state.released) fail(state.mem->name + " is read, but no slot of it is held");
   return static_cast<std::size_t>(state.released % state.mem->ring) * state.size;
@@ -170,6 +180,7 @@ std::size_t Machine::read_base(std::size_t tile) const {
 
 std::size_t Machine::write_base(std::size_t tile) {
   const TileState& state = tiles_[tile];
+  if (share_) return share_->copy_of(tile, true) * state.size;
   if (!state.explicit_ring) return 0;
   if (!state.reserves) reserve(tile);
   if (state.reserved == state.acquired) fail(state.mem->name + " is written, but no slot of it is reserved");
@@ -185,6 +196,13 @@ std::vector<std::size_t> Machine::read_bases(const std::vector<std::size_t>& til
 void Machine::commit(std::size_t tile, const Pending& pending) {
   const auto& [positions, values] = pending;
   TileState& state = tiles_[tile];
+  if (share_) {
+    for (std::size_t i = 0; i < positions.size(); ++i) {
+      share_->on_write(tile, positions[i]);
+      state.values[positions[i]] = rounded(state.mem->type, values[i]);
+    }
+    return;
+  }
   for (const TileState::Overlap& overlap : state.overlaps) {
     std::vector<char>& written = tiles_[overlap.tile].written;
     if (!overlap.element_by_element) {
@@ -225,7 +243,9 @@ Action Machine::compile(const Stmt& stmt) {
         return [this, tile, value = s.value, pending = Pending()]() mutable {
           const std::size_t base = write_base(tile);
           pending.clear();
-          for (std::size_t i = 0; i < tiles_[tile].size; ++i) pending.add(base + i, value);
+          std::size_t position = base;
+          for (ElementCounter element(tiles_[tile].mem->dims); !element.done(); element.next(), ++position)
+            if (holds(element)) pending.add(position, value);
           commit(tile, pending);
         };
       },
@@ -234,8 +254,9 @@ Action Machine::compile(const Stmt& stmt) {
         // The interpreter holds whole values, never the shares of lanes.
         const std::size_t tile = tile_of(s.tile);
         return [this, tile] {
-          const std::size_t base = read_base(tile);
-          for (std::size_t i = 0; i < tiles_[tile].size; ++i) read_element(tile, base + i);
+          std::size_t position = read_base(tile);
+          for (ElementCounter element(tiles_[tile].mem->dims); !element.done(); element.next(), ++position)
+            if (holds(element)) read_element(tile, position);
         };
       },
       [&](const Vote& s) { return compile_vote(s); }, [&](const Mma& s) { return compile_mma(s); },
@@ -270,6 +291,7 @@ Action Machine::compile_arrive(const Arrive& s) {
           if (at < 0 || at >= counters.data->shape[i]) fail("an arrival outside of " + counters.tensor->name);
           offset += at * counters.strides[i];
         }
+        if (share_) share_->on_store(tensor, static_cast<std::size_t>(offset));
         double& count = counters.data->values[static_cast<std::size_t>(offset)];
         const bool last = ++count == static_cast<double>(integer(of));
         if (last) count = 0;

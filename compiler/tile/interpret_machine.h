@@ -25,6 +25,28 @@ double round_to(ScalarType type, double value);
 class Machine;
 using Action = std::function<void()>;
 
+class ElementCounter;
+
+/// Who runs the statements of a kernel for some of its threads at a time: where those find a tile, which elements of a
+/// statement are theirs, and who hears of each access. Without one a statement runs for all threads at once.
+class Share {
+ public:
+  virtual ~Share() = default;
+  /// How many times the storage holds a tile: slots, for each block or thread that has its own.
+  virtual std::size_t copies(const Mem& mem) const = 0;
+  /// Which of them a statement reads or writes.
+  virtual std::size_t copy_of(std::size_t tile, bool write) const = 0;
+  /// Of the tile that a statement goes through.
+  virtual bool holds(const ElementCounter& element) const = 0;
+  virtual bool holds_row(int row) const = 0;
+  virtual void on_read(std::size_t tile, std::size_t position) = 0;
+  virtual void on_write(std::size_t tile, std::size_t position) = 0;
+  virtual void on_load(std::size_t tensor, std::size_t position) = 0;
+  virtual void on_store(std::size_t tensor, std::size_t position) = 0;
+  /// Whether a store to global memory happens at all.
+  virtual bool stores() const = 0;
+};
+
 /// A tile's storage: all slots of its ring, with a flag for every element that holds a value.
 struct TileState {
   const Mem* mem = nullptr;
@@ -138,8 +160,11 @@ class Machine {
  public:
   Machine(const Program& program, const Kernel& kernel, const std::map<std::string, std::int64_t>& extents,
           const std::map<std::string, double>& scalars, std::map<std::string, DoubleTensor>& tensors,
-          const InterpretOptions& options);
+          const InterpretOptions& options, Share* share = nullptr);
+  /// The whole kernel, tile after tile.
   void run();
+  /// One statement with no block in it, for the threads of the share.
+  Action instruction(const Stmt& stmt);
 
   [[noreturn]] void fail(const std::string& message) const;
 
@@ -155,13 +180,21 @@ class Machine {
   const std::string& slot_name(std::size_t index) const { return slot_names_[index]; }
   const TileState& tile(std::size_t index) const { return tiles_[index]; }
   const TensorState& tensor(std::size_t index) const { return tensors_[index]; }
+  std::size_t tile_count() const { return tiles_.size(); }
+  /// Values of all names that are no tiles; a share has a set for each of its threads.
+  std::vector<double>& variables() { return slots_; }
+  Share* share() const { return share_; }
+  bool holds(const ElementCounter& element) const { return !share_ || share_->holds(element); }
   std::int64_t integer(const Tape& tape) const;
   /// Position in the tile's storage of the slot that a reader sees, or that a writer fills.
   std::size_t read_base(std::size_t tile) const;
   std::size_t write_base(std::size_t tile);
   std::vector<std::size_t> read_bases(const std::vector<std::size_t>& tiles) const;
   double read_element(std::size_t tile, std::size_t position) const {
-    if (!tiles_[tile].written[position]) unwritten(tile);
+    if (share_)
+      share_->on_read(tile, position);
+    else if (!tiles_[tile].written[position])
+      unwritten(tile);
     return tiles_[tile].values[position];
   }
   /// Writes all at once, after everything has been read; what shares the storage loses its value.
@@ -196,6 +229,7 @@ class Machine {
   const Program& program_;
   const Kernel& kernel_;
   const InterpretOptions& options_;
+  Share* share_;
   std::vector<TileState> tiles_;
   std::map<std::string, std::size_t> tile_index_;
   std::deque<Mem> hidden_;  // declarations of tiles that the interpreter made
@@ -207,6 +241,14 @@ class Machine {
   std::vector<Action> body_;
   const Stmt* current_ = nullptr;
 };
+
+/// Runs the kernels of a program one after the other, each by `run`, over tensors made for the arguments. Returns the
+/// outputs.
+using KernelRunner = std::function<void(const Kernel& kernel, const std::map<std::string, std::int64_t>& extents,
+                                        std::map<std::string, DoubleTensor>& tensors)>;
+std::map<std::string, DoubleTensor> run_kernels(const Program& program, const std::map<std::string, double>& scalars,
+                                                const Arguments& arguments, const InterpretOptions& options,
+                                                const KernelRunner& run);
 
 /// For each of `dims`, the stride of that axis in a tile; 0 where the tile has no such axis.
 std::vector<std::size_t> strides_along(const std::vector<Dim>& dims, const std::vector<Dim>& tile_dims);

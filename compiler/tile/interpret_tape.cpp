@@ -115,6 +115,7 @@ double Tape::read_tensor(const Machine& machine, const Step& step, const double*
                    tensor.tensor->name + ", which has " + std::to_string(tensor.data->shape[i]));
     offset += static_cast<std::int64_t>(indices[i]) * tensor.strides[i];
   }
+  if (machine.share()) machine.share()->on_load(step.index, static_cast<std::size_t>(offset));
   return tensor.data->values[static_cast<std::size_t>(offset)];
 }
 
