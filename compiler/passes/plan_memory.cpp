@@ -158,6 +158,7 @@ tile::Program plan_memory(const tile::Program& program, const Target& target) {
     place_tiles(program, kernel, target);
     if (!target.is_cuda()) continue;
     tile::number_groups(kernel.body);
+    tile::mark_apart(kernel);
     check_registers(kernel, target);
     kernel.blocks = plan_blocks(kernel, target);
   }

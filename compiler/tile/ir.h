@@ -44,7 +44,7 @@
 //            | "copy" operand "<-" operand "via" (vector | cp_async | tma | ldmatrix | load | store) ["width" N] ["multicast"] ["->" TOKEN]
 //            | "await" TOKEN ["open" N]
 //            | "advance" (R "to" OP "(" R "," C ")"),+ [slack] "moving" (T "by" expr),*       only until relax_rescale
-//            | "reserve" T ["ahead" view] | "acquire" T ["at" coord,*] | "release" T ["unread"]   one slot of a ring
+//            | "reserve" T ["ahead" view] | "acquire" T ["at" coord,*] | "release" T ["apart"]   one slot of a ring
 //            | "sync"                                              all threads of the role
 //            | "turn" (take | pass)                                at the tensor cores, among the warpgroups of the role
 //            | "arrive" FLAG "= last of" int "at" TENSOR "[" int,* "]" "for" TENSOR,+     of blocks, with their stores
@@ -311,7 +311,9 @@ struct Acquire {
 };
 struct Release {
   TileName tile;
-  bool unread = false;  // between acquire and release nothing has been read
+  /// Lanes of a warp may still wait for the slot when the first of them comes here: nothing has brought them together
+  /// since the acquire.
+  bool apart = false;
 };
 struct Sync {};
 /// Turns go round among the warpgroups of a role: the first begins, and each waits in `take` until the one before it

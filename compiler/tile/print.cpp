@@ -161,7 +161,7 @@ std::string print_head(const Stmt& stmt) {
       [](const Advance& s) { return print_advance(s); },
       [](const Reserve& s) { return "reserve " + s.tile + (s.ahead ? " ahead " + print_view(*s.ahead) : ""); },
       [](const Acquire& s) { return "acquire " + s.tile + (s.at.empty() ? "" : " at " + print_coordinates(s.at)); },
-      [](const Release& s) { return "release " + s.tile + (s.unread ? " unread" : ""); },
+      [](const Release& s) { return "release " + s.tile + (s.apart ? " apart" : ""); },
       [](const Sync&) { return std::string("sync"); },
       [](const Turn& s) { return std::string(s.what == Turn::Do::take ? "turn take" : "turn pass"); },
       [](const Arrive& s) {

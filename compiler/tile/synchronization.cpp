@@ -58,6 +58,50 @@ struct Groups {
 
 void number_groups(Block& block) { Groups().number(block); }
 
+namespace {
+
+bool brings_lanes_together(const Stmt& stmt) {
+  const auto* mma = std::get_if<Mma>(&stmt.node);
+  const auto* copy = std::get_if<Copy>(&stmt.node);
+  return (mma && mma->by != Family::fma) || (copy && copy->via == Via::ldmatrix) ||
+         std::holds_alternative<AllReduce>(stmt.node) || std::holds_alternative<Vote>(stmt.node) ||
+         std::holds_alternative<Turn>(stmt.node) || is_meeting(stmt);
+}
+
+/// `waited`: rings of which a slot has been acquired, and nothing has brought the lanes together since, on some path.
+void mark_apart(Block& block, const std::set<TileName>& loaded, std::set<TileName>& waited) {
+  for (Stmt& stmt : block) {
+    if (Block* body = nested_block(stmt)) {
+      std::set<TileName> inside = waited;
+      mark_apart(*body, loaded, inside);
+      const auto* loop = std::get_if<For>(&stmt.node);
+      // Another loop, or a branch, need not run.
+      if (loop && loop->kind == For::Kind::once)
+        waited = std::move(inside);
+      else
+        waited.merge(inside);
+    } else if (const auto* acquire = std::get_if<Acquire>(&stmt.node)) {
+      if (loaded.contains(acquire->tile)) waited.insert(acquire->tile);
+    } else if (auto* release = std::get_if<Release>(&stmt.node)) {
+      if (waited.erase(release->tile) > 0) release->apart = true;
+    } else if (brings_lanes_together(stmt)) {
+      waited.clear();
+    }
+  }
+}
+
+}  // namespace
+
+void mark_apart(Kernel& kernel) {
+  // A block that takes one tile fills the slots that its last loops leave no more.
+  if (!kernel.persistent) return;
+  const std::set<TileName> loaded = tiles_loaded_by_tma(kernel.body);
+  for (Stmt& stmt : kernel.body) {
+    std::set<TileName> waited;
+    if (auto* role = std::get_if<Role>(&stmt.node)) mark_apart(role->body, loaded, waited);
+  }
+}
+
 std::string_view name_of(Kind kind) {
   switch (kind) {
     case Kind::make_barriers:
@@ -229,8 +273,7 @@ SyncOps Synchronization::of_acquire(const Acquire& acquire) const {
 
 SyncOps Synchronization::of_release(const Release& release) const {
   SyncOps out;
-  // No instruction has brought the lanes together since they waited for the slot.
-  if (release.unread) out.push_back({.kind = Kind::meet_warp});
+  if (release.apart) out.push_back({.kind = Kind::meet_warp});
   if (has_roles()) {
     if (stored_by_tma_.contains(release.tile)) return out;  // the reserve in front of its next copy waits for that
     out.push_back(on_ring(Kind::arrive, release.tile, false, By::first_lane));

@@ -128,5 +128,7 @@ class Synchronization {
 
 /// Sets Await::open.
 void number_groups(Block& block);
+/// Sets Release::apart where a loop that need not run stands between acquire and release.
+void mark_apart(Kernel& kernel);
 
 }  // namespace astatide::tile

@@ -31,7 +31,7 @@ struct Walk {
         if (!warpgroup) add(reserve->tile, true, false);
       } else if (const auto* acquire = std::get_if<tile::Acquire>(&stmt.node)) {
         const auto* release = n + 1 < block.size() ? std::get_if<tile::Release>(&block[n + 1].node) : nullptr;
-        if (warpgroup) add(acquire->tile, !release || !release->unread, tests_place(block));
+        if (warpgroup) add(acquire->tile, !release || !release->apart, tests_place(block));
       } else if (const auto* loop = std::get_if<tile::For>(&stmt.node)) {
         run(*loop, name_of_warpgroup);
       }
