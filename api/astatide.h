@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/simulate.h"
 #include "compiler/algorithm/algorithm.h"
 #include "compiler/algorithm/build.h"
 #include "compiler/algorithm/evaluate.h"

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "api/astatide.h"
 #include "api/executable_state.h"
-#include "api/simulate.h"
 #include "compiler/sim/simulate.h"
 #include "runtime/host_tensor.h"
 

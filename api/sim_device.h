@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "api/executable_state.h"
-#include "api/simulate.h"
 #include "compiler/schedule/schedule.h"
 
 namespace astatide {

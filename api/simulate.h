@@ -5,12 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "api/astatide.h"
-
 // Runs a schedule for a GPU on the CPU as its threads would run it, and looks at every access and every wait. See
 // compiler/sim/README.md for what is found.
 
 namespace astatide {
+
+class Executable;
+struct LaunchArguments;
 
 struct SimulationOptions {
   /// Of the order in which threads, copies and products go on.

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "api/astatide.h"
 #include "api/check_outputs.h"
-#include "api/simulate.h"
 #include "tools/commands.h"
 #include "tools/request.h"
 #include "tools/run_data.h"

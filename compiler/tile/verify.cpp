@@ -64,6 +64,7 @@ void verify(const Program& program, std::string_view after_pass) {
     verify_held(v);
     verify_layouts(v);
     verify_memory_plan(v);
+    verify_synchronization(v);
   }
 }
 

@@ -101,6 +101,9 @@ void verify_held(const Verified& v);
 void verify_layouts(const Verified& v);
 /// plan_memory: shared tiles have aligned places within the shared memory that the kernel asks for; an alias fits.
 void verify_memory_plan(const Verified& v);
+/// plan_memory: named barriers are apart and below 16, a phase of a slot's barriers ends with what arrives there, and
+/// producers and consumers do not wait for each other for ever, whatever their loops' lengths.
+void verify_synchronization(const Verified& v);
 
 /// The names of the pass table, in order, "lower" first.
 const std::vector<std::string_view>& verified_passes();

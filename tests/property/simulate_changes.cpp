@@ -1,0 +1,180 @@
+// What the simulator is for: a kernel that waits once too little is found. Each barrier, fence, wait, phase and ring
+// index of the shipped schedules for sm_80 and sm_90a is taken away or shifted, one at a time. A few are tried
+// here; ASTATIDE_CHANGES=all tries all of them, which takes some minutes.
+
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <deque>
+#include <iostream>
+
+#include "compiler/sim/simulate.h"
+#include "tests/support/simulated.h"
+
+namespace astatide::testing {
+namespace {
+
+using Kind = tile::SyncOp::Kind;
+using Lengths = std::map<std::string, std::int64_t>;
+
+constexpr std::size_t kStep = 9;
+
+struct Plan {
+  std::string schedule, algorithm;
+  std::vector<Lengths> lengths;  // tried one after the other until a change is found
+  int resident = 2;
+  bool quick = false;  // tried every time
+};
+
+/// Lengths at which every wait is met more than once around its ring, and blocks take several tiles.
+std::vector<Plan> plans() {
+  const Lengths several{{"Hq", 4}, {"Sq", 260}, {"Sk", 700}}, few{{"Sq", 200}, {"Sk", 300}};
+  // With more keys or fewer, a ring comes around at another of its statements.
+  const std::vector<Lengths> around{several,
+                                    few,
+                                    {{"Hq", 4}, {"Sq", 260}, {"Sk", 500}},
+                                    {{"Hq", 4}, {"Sq", 260}, {"Sk", 600}},
+                                    {{"Hq", 4}, {"Sq", 260}, {"Sk", 128}}};
+  const Lengths many_keys{{"Sq", 40}, {"Sk", 5000}};
+  return {
+      {"sm80/flash2", "causal_gqa", {several, few}, 2, true},
+      {"sm80/flash2_d64", "causal_gqa", {several, few}},
+      {"sm80/flash2_tf32", "causal_gqa", {several, few}},
+      {"sm80/decode",
+       "causal_gqa",
+       {{{"Hq", 1}, {"Sq", 5}, {"Sk", 1000}}, {{"Hq", 1}, {"Sq", 40}, {"Sk", 300}}},
+       4,
+       true},
+      {"sm80/decode_gqa", "causal_gqa", {many_keys}},
+      {"sm80/wide", "causal_gqa", {several, few}},
+      {"sm80/wide_gqa", "causal_gqa", {several, few}},
+      {"sm90/flash2_wgmma", "causal_gqa", {several, few}},
+      {"sm90/flash3", "causal_gqa", around, 2, true},
+      {"sm90/flash3_d64", "causal_gqa", around},
+      {"sm90/flash3_plain", "causal_gqa", around},
+      {"sm90/flash3_tma_store", "causal_gqa", around, 2, true},
+      {"sm90/flash3_cluster", "causal_gqa", around},
+      {"sm90/flash3_d256", "causal_gqa", around},
+      {"sm90/decode", "causal_gqa", {{{"Hq", 1}, {"Sq", 5}, {"Sk", 1000}}, {{"Hq", 1}, {"Sq", 40}, {"Sk", 300}}}, 4},
+      {"sm90/decode_gqa", "causal_gqa", {{{"Sq", 5}, {"Sk", 900}}, {{"Sq", 5}, {"Sk", 11000}}}},
+      {"sm90/wide", "causal_gqa", {several, few}},
+      {"sm90/wide_gqa", "causal_gqa", {several, few}}};
+}
+
+/// Why a kernel is as right without an operation; empty where it is not.
+std::string why_without_effect(const Plan& plan, const std::vector<sim::Site>& sites, const sim::Change& change) {
+  const auto number = static_cast<std::size_t>(change.site);
+  const sim::Site& site = sites[number];
+  const auto is = [&](std::size_t n, Kind kind) { return n < sites.size() && sites[n].what.kind == kind; };
+  if (site.what.kind == Kind::wait_copies) {
+    // Two rings whose slots are acquired one after the other: each waits for the copies of both.
+    if (is(number + 1, Kind::wait_copies) && sites[number + 1].what.count <= site.what.count)
+      return "the next wait is for as much";
+    if (number > 0 && is(number - 1, Kind::wait_copies) && sites[number - 1].what.count <= site.what.count)
+      return "the wait before was for as much";
+  }
+  if (site.what.kind == Kind::commit_copies)
+    for (std::size_t n = number + 1, commits = 0; n < sites.size(); ++n) {
+      commits += is(n, Kind::commit_copies) ? 1 : 0;
+      if (!is(n, Kind::wait_copies)) continue;
+      if (commits > 0 && sites[n].what.count == 0) return "the next group is waited for wholly";
+      break;
+    }
+  // insert_barriers takes slots of a ring for one place, and what a block stores tile after tile for another's.
+  const bool decode =
+      plan.schedule == "sm80/decode" || plan.schedule == "sm90/decode" || plan.schedule == "sm80/decode_gqa";
+  if (decode && site.what.kind == Kind::meet && site.statement == "sync" && change.kind == sim::Change::Kind::remove)
+    return "it keeps apart what no two lanes touch";
+  // A ring's next fill waits for another ring, whose slots the same lanes have given back together.
+  if (plan.schedule == "sm90/flash3_d256" && site.statement == "release V_s apart" && site.what.kind == Kind::meet_warp)
+    return "K's ring keeps V's fills behind it";
+  // The last tiles of a block that takes one: their slots are not filled again, and their ring does not come around.
+  if (plan.schedule == "sm90/flash3_plain" && site.statement.ends_with(" apart")) return "the slot is not filled again";
+  return "";
+}
+
+std::string describe(const Plan& plan, const sim::Site& site, const sim::Change& change) {
+  return fmt::format("{}: {}, `{}`, {} {}", plan.schedule, site.role, site.statement, site.op, name_of(change.kind));
+}
+
+struct Counts {
+  int tried = 0, caught = 0, without_effect = 0;
+};
+
+/// A plan's lengths, simulated as the kernel is: those that are asked for.
+class Bases {
+ public:
+  explicit Bases(const Plan& plan)
+      : plan_(plan), simulated_(simulated_case(plan.algorithm, plan.schedule, plan.lengths.front())) {}
+
+  std::size_t count() const { return plan_.lengths.size(); }
+  const tile::Program& program() const { return simulated_.program; }
+  sim::Options options() const {
+    sim::Options out;
+    out.resident = plan_.resident;
+    out.round_storage = false;
+    return out;
+  }
+  const Arguments& arguments(std::size_t n) { return at(n).first; }
+  const sim::Run& run(std::size_t n) { return at(n).second; }
+
+ private:
+  const std::pair<Arguments, sim::Run>& at(std::size_t n) {
+    while (made_.size() <= n) {
+      Arguments arguments = simulated_arguments(simulated_.algorithm, plan_.lengths[made_.size()]);
+      sim::Run run = sim::simulate(simulated_.program, arguments, options());
+      INFO(plan_.schedule << (run.finding ? print(*run.finding) : ""));
+      REQUIRE(!run.finding);
+      made_.emplace_back(std::move(arguments), std::move(run));
+    }
+    return made_[n];
+  }
+
+  const Plan& plan_;
+  SimulatedCase simulated_;
+  std::deque<std::pair<Arguments, sim::Run>> made_;  // references into it stay
+};
+
+void try_changes(const Plan& plan, bool all, std::size_t& turn, Counts& counts) {
+  Bases bases(plan);
+  const auto& sites = bases.run(0).sites;
+  for (const sim::Change& change : sim::changes_of(bases.program(), sites)) {
+    if (!all && ++turn % kStep != 0) continue;
+    const auto kernel = static_cast<std::size_t>(change.kernel), number = static_cast<std::size_t>(change.site);
+    bool runs = false, caught = false;
+    for (std::size_t n = 0; n < bases.count() && !caught; ++n) {
+      if (bases.run(n).sites[kernel][number].runs == 0) continue;
+      runs = true;
+      sim::Options options = bases.options();
+      options.change = change;
+      options.most_steps = 4 * bases.run(n).steps;
+      const sim::Run run = sim::simulate(bases.program(), bases.arguments(n), options);
+      caught = run.finding || distance(run.outputs, bases.run(n).outputs) > 1e-6;
+    }
+    if (!runs) continue;
+    const std::string reason = why_without_effect(plan, sites[kernel], change);
+    ++counts.tried;
+    counts.caught += caught ? 1 : 0;
+    counts.without_effect += !caught && !reason.empty() ? 1 : 0;
+    INFO(describe(plan, sites[kernel][number], change));
+    CHECK((caught || !reason.empty()));
+    if (all && !caught) std::cout << describe(plan, sites[kernel][number], change) << ": " << reason << "\n";
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a kernel without one of its barriers, fences or waits, or with one shifted, is found") {
+  const char* wanted = std::getenv("ASTATIDE_CHANGES");
+  const bool all = wanted && std::string(wanted) == "all";
+  std::size_t turn = 0;
+  Counts counts;
+  for (const Plan& plan : plans())
+    if (all || plan.quick) try_changes(plan, all, turn, counts);
+  std::cout << fmt::format("caught {} of {} changes, {} others are without effect\n", counts.caught, counts.tried,
+                           counts.without_effect);
+  CHECK(counts.tried > 30);
+}
+
+}  // namespace astatide::testing
