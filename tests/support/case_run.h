@@ -1,5 +1,5 @@
-// Whole runs of an algorithm under each schedule, on the CPU or on a GPU. The sources in tests/cases/ are built twice:
-// into test_cases for the CPU and into test_gpu for the first GPU (ASTATIDE_CASES_ON_GPU).
+// Whole runs of an algorithm under each schedule, on the CPU or on a GPU. The sources in tests/cases/ are built once,
+// and linked into test_cases for the CPU and into test_gpu for the first GPU.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,8 @@ namespace astatide::testing {
 using HostTensors = std::map<std::string, runtime::HostTensor>;
 using Index = std::vector<std::int64_t>;
 
-#ifdef ASTATIDE_CASES_ON_GPU
-[[maybe_unused]] static Device case_device() { return Device::cuda(0); }
-#else
-[[maybe_unused]] static Device case_device() { return Device::cpu(); }
-#endif
+/// Each of the two programs has its own.
+Device case_device();
 
 /// Why the cases' device is missing; empty where it is there.
 std::string missing_case_device(const Device& device);
