@@ -3,10 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 
 #include "runtime/shared_library.h"
+
+#ifdef __SANITIZE_ADDRESS__
+namespace {
+std::atomic<bool> nvrtc_is_loaded = false;
+}
+
+/// The leak checker asks this at exit. It stops all threads to search their memory, and with NVRTC in the process it
+/// has crashed there ("Tracer caught signal 11"): such a process isn't searched, every other one is.
+extern "C" int __lsan_is_turned_off() { return nvrtc_is_loaded; }  // NOLINT(bugprone-reserved-identifier)
+#endif
 
 namespace astatide::runtime {
 
@@ -156,6 +167,9 @@ Nvrtc Nvrtc::load(const Environment& environment) {
       notes.push_back("tried " + reason);
       continue;
     }
+#ifdef __SANITIZE_ADDRESS__
+    nvrtc_is_loaded = true;
+#endif
     auto api = std::make_shared<NvrtcApi>();
     std::string missing;
 #define ASTATIDE_LOAD(result, function, name, parameters)                                \

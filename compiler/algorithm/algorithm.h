@@ -22,6 +22,8 @@ struct Extent {
 struct Multiple {
   Expr value, of;
   Location where;
+
+  friend bool operator==(const Multiple&, const Multiple&) = default;
 };
 
 /// A run-time f32 parameter, such as the softmax scale.

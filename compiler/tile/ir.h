@@ -13,7 +13,7 @@
 #include "compiler/algorithm/expr.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/support/scalar_type.h"
-#include "compiler/tile/layout.h"
+#include "compiler/tile/operands.h"
 
 // The tile program: kernels over tile axes, memory declarations, loops, and instructions on whole tiles. Blocks are
 // printed by indentation.
@@ -65,101 +65,6 @@
 
 namespace astatide::tile {
 
-using TileName = std::string;
-
-// ---------------------------------------------------------------- storage
-
-struct Dim {
-  std::string axis;
-  int extent = 0;  // of one tile
-
-  friend bool operator==(const Dim&, const Dim&) = default;
-};
-
-/// A tile in shared memory or in registers.
-struct Mem {
-  TileName name;
-  ScalarType type = ScalarType::f32;
-  std::vector<Dim> dims;
-  Space space = Space::register_file;
-  int ring = 1;
-  Layout layout;
-  /// Each lane holds a share; set between row_reduce and all_reduce.
-  std::optional<Reduction> partial;
-  /// Shares the storage of this tile, whose value is dead by then; set by plan_memory.
-  TileName alias;
-  /// Multiples that a schedule asks for (align_storage), by axis.
-  AxisNumbers align;
-  /// Byte offset in shared memory, -1 until plan_memory.
-  std::int64_t offset = -1;
-
-  int extent_of(const std::string& axis) const;  // 1 where the tile has no such axis
-  bool has_axis(const std::string& axis) const;
-  std::int64_t element_count() const;
-  /// Of the storage: all slots of the ring, rows as long as the pitch.
-  std::int64_t byte_count() const;
-};
-/// Columns of a tile in panels, those of its last panel that it does not use included.
-int panel_columns(const Mem& mem);
-
-struct Tensor {
-  /// Counters are integers that are 0 when a kernel starts, and when it has ended; only arrivals touch them.
-  enum class Role : std::uint8_t { input, output, scratch, counters };
-  std::string name;
-  ScalarType type = ScalarType::f32;
-  std::vector<Expr> dims;  // over extents, outermost first
-  Role role = Role::input;
-  bool monotone = false;  // along the last dimension no element is less than the one before it
-};
-
-// ---------------------------------------------------------------- operands
-
-/// The global coordinates that a tile axis runs over: origin, origin + 1, ... Elements at or beyond `limit` are absent.
-struct Coordinate {
-  std::string axis;
-  Expr origin;
-  std::optional<Expr> limit;
-
-  friend bool operator==(const Coordinate&, const Coordinate&) = default;
-};
-
-/// A tile of a tensor in global memory: element (axis coordinates) of the tile is tensor[indices], indices being
-/// expressions over the coordinates, loop variables, lets and extents. As a source an element beyond a limit is
-/// `absent`; as a destination it is not stored.
-struct View {
-  std::string tensor;
-  std::vector<Expr> indices;
-  std::vector<Coordinate> at;
-  double absent = 0;
-
-  friend bool operator==(const View&, const View&) = default;
-};
-
-using Operand = std::variant<TileName, View>;
-
-/// The slice of a tile in shared memory that an i.o-wide strip holds for one j tile: TILE[axis = origin ..].
-/// Strips are tiles with one axis as long as a `bound`; a copy between a tile and a strip names the origin in it.
-struct Strip {
-  TileName tile;
-  std::vector<Coordinate> at;
-  double absent = 0;
-
-  friend bool operator==(const Strip&, const Strip&) = default;
-};
-
-using CopyOperand = std::variant<TileName, View, Strip>;
-
-using astatide::Family;
-enum class Via : std::uint8_t { unset, vector, cp_async, tma, ldmatrix, load, store };
-using astatide::name_of;
-std::string_view name_of(Via via);
-
-/// Columns a..b of a tile's last axis, where a statement works on a part.
-struct Columns {
-  int begin = 0, end = 0;
-  friend bool operator==(const Columns&, const Columns&) = default;
-};
-
 // ---------------------------------------------------------------- statements
 
 struct Stmt;
@@ -176,6 +81,8 @@ struct For {
   std::string note;  // "full", "partial": for people
   /// Of a serial loop on GPUs: iterations whose loads are under way together. None reads what another writes to memory.
   int unroll = 1;
+
+  friend bool operator==(const For&, const For&) = default;
 };
 
 struct If {
@@ -184,6 +91,8 @@ struct If {
   Uniform uniform = Uniform::block;
   bool cold = false;
   Block body;
+
+  friend bool operator==(const If&, const If&) = default;
 };
 
 struct Role {
@@ -191,6 +100,8 @@ struct Role {
   int count = 1;
   int registers = 0;
   Block body;
+
+  friend bool operator==(const Role&, const Role&) = default;
 };
 
 /// With `own` a warpgroup may take that instead, over its number (Kernel::warpgroup): the value is for all rows of a
@@ -199,12 +110,16 @@ struct Let {
   std::string name;
   Expr value;
   std::optional<Expr> own{};
+
+  friend bool operator==(const Let&, const Let&) = default;
 };
 
 /// NaN: anything, and nothing reads it; what a tile holds may stay.
 struct Fill {
   TileName dst;
   double value = 0;
+
+  friend bool operator==(const Fill&, const Fill&) = default;
 };
 
 /// dst = value, element by element. Variables of `value` are tiles (a tile with fewer axes is broadcast), coordinates
@@ -221,6 +136,8 @@ struct Map {
   /// Of the elements that a thread holds: the part whose powers of two are computed by multiply-adds instead of the
   /// special-function unit. The value is the same up to rounding.
   std::optional<Fraction> polynomial{};
+
+  friend bool operator==(const Map&, const Map&) = default;
 };
 
 /// dst = op over the axes of src that dst has not; with `accumulate`, dst = op(dst, that). Leaves dst partial until
@@ -231,14 +148,20 @@ struct RowReduce {
   TileName src;
   bool accumulate = false;
   std::optional<Columns> columns;
+
+  friend bool operator==(const RowReduce&, const RowReduce&) = default;
 };
 struct AllReduce {
   TileName tile;
   Reduction op = Reduction::sum;
+
+  friend bool operator==(const AllReduce&, const AllReduce&) = default;
 };
 struct Vote {
   std::string flag;
   Expr condition;
+
+  friend bool operator==(const Vote&, const Vote&) = default;
 };
 
 /// dst (+)= lhs * rhs, summed over the one axis that both have and dst has not.
@@ -250,6 +173,8 @@ struct Mma {
   std::string token;
   int unroll = 0;     // of the contracted axis; 0: the emitter's choice
   bool tf32 = false;  // operands are f32, and rounded to tf32 where they are read
+
+  friend bool operator==(const Mma&, const Mma&) = default;
 };
 
 /// With `multicast` the blocks of a cluster copy the same tile: each a share of the rows, into the tiles of all.
@@ -260,12 +185,16 @@ struct Copy {
   std::string token;
   int vector = 0;
   bool multicast = false;
+
+  friend bool operator==(const Copy&, const Copy&) = default;
 };
 /// Products of wgmma and copies by cp.async end in the order in which they began: a wait for one is a wait until at
 /// most as many of its kind are open as began behind it. Set by plan_memory.
 struct Await {
   std::string token;
   int open = 0;
+
+  friend bool operator==(const Await&, const Await&) = default;
 };
 
 /// For all updates at once: new = op(tile, candidate); then every moved tile becomes its expression, over old values
@@ -275,10 +204,12 @@ struct Advance {
     TileName tile;
     Reduction op = Reduction::max;
     TileName candidate;
+    friend bool operator==(const Update&, const Update&) = default;
   };
   struct Move {
     TileName tile;
     Expr by;
+    friend bool operator==(const Move&, const Move&) = default;
   };
   /// Any value may stand in for the updated tiles as long as what moves with them does, so they need not follow their
   /// candidates at once. A number may bound how far they fall behind.
@@ -289,10 +220,13 @@ struct Advance {
     /// the sum of this iteration's nonnegative terms, none of which is above the sum. Good up to 2^over.
     std::vector<TileName> witnesses;
     int over = 0;
+    friend bool operator==(const Slack&, const Slack&) = default;
   };
   std::vector<Update> updates;
   std::vector<Move> moving;
   std::optional<Slack> slack;
+
+  friend bool operator==(const Advance&, const Advance&) = default;
 };
 
 /// A slot of a ring: reserve waits for a free one, which the copy after it fills; acquire waits until the oldest is
@@ -303,24 +237,34 @@ struct Reserve {
   TileName tile;
   /// What will be copied, where the wait is long: asked for in front of it, from memory into the L2 cache.
   std::optional<View> ahead{};
+
+  friend bool operator==(const Reserve&, const Reserve&) = default;
 };
 struct Acquire {
   TileName tile;
   /// Of what a copy by tma brought: elements beyond these limits are 0 from here on.
   std::vector<Coordinate> at{};
+
+  friend bool operator==(const Acquire&, const Acquire&) = default;
 };
 struct Release {
   TileName tile;
   /// Lanes of a warp may still wait for the slot when the first of them comes here: nothing has brought them together
   /// since the acquire.
   bool apart = false;
+
+  friend bool operator==(const Release&, const Release&) = default;
 };
-struct Sync {};
+struct Sync {
+  friend bool operator==(const Sync&, const Sync&) = default;
+};
 /// Turns go round among the warpgroups of a role: the first begins, and each waits in `take` until the one before it
 /// has passed its own. All take equally many.
 struct Turn {
   enum class Do : std::uint8_t { take, pass };
   Do what = Do::take;
+
+  friend bool operator==(const Turn&, const Turn&) = default;
 };
 
 /// A block arrives at an element of the counters, once; `of` blocks do. The flag is up in the one that comes last,
@@ -332,12 +276,16 @@ struct Arrive {
   std::string counters;
   std::vector<Expr> indices;
   std::vector<std::string> stores;
+
+  friend bool operator==(const Arrive&, const Arrive&) = default;
 };
 
 struct Stmt {
   std::variant<For, If, Role, Let, Fill, Map, RowReduce, AllReduce, Vote, Mma, Copy, Await, Advance, Reserve, Acquire,
                Release, Sync, Turn, Arrive>
       node;
+
+  friend bool operator==(const Stmt&, const Stmt&) = default;
 };
 
 // ---------------------------------------------------------------- kernels
@@ -352,6 +300,8 @@ struct Staging {
   AxisNumbers align;
   Via via = Via::vector;
   bool held = false;  // read from its space once, into registers
+
+  friend bool operator==(const Staging&, const Staging&) = default;
 };
 
 /// A request to run the last product of a tile behind the product of the next one; consumed by overlap.
@@ -359,6 +309,8 @@ struct Overlap {
   TileName product;  // the destination of the product that runs ahead
   Fraction cover;    // of the columns of the map that the delayed product reads, before the wait for that
   Location where;
+
+  friend bool operator==(const Overlap&, const Overlap&) = default;
 };
 
 /// One step of the grid along an axis: the variable takes 0 .. count-1, or the same downwards.
@@ -366,6 +318,8 @@ struct TileAxis {
   std::string var;
   Expr count;
   bool descending = false;
+
+  friend bool operator==(const TileAxis&, const TileAxis&) = default;
 };
 
 /// Blocks of so many neighbouring tiles of an axis, from a multiple of that number on, which write into each other's
@@ -374,6 +328,8 @@ struct Cluster {
   std::string var;  // of the first tile axis
   int blocks = 2;
   Location where;
+
+  friend bool operator==(const Cluster&, const Cluster&) = default;
 };
 
 /// How many tiles the producer of a persistent kernel may be ahead.
@@ -412,6 +368,8 @@ struct Kernel {
   Expr steps_along(const TileAxis& axis) const;
   const Mem* find(const TileName& name) const;
   Mem* find(const TileName& name);
+
+  friend bool operator==(const Kernel&, const Kernel&) = default;
 };
 
 /// An extent that each launch chooses: so many parts of a loop that `blocks` blocks of each are as many as the machine
@@ -422,6 +380,8 @@ struct ChosenParts {
 
   /// `resident`: blocks of the kernel that the machine holds at once.
   std::int64_t choose(const std::map<std::string, std::int64_t>& extents, std::int64_t resident) const;
+
+  friend bool operator==(const ChosenParts&, const ChosenParts&) = default;
 };
 
 struct Program {
@@ -436,6 +396,8 @@ struct Program {
   std::vector<Kernel> kernels;
 
   const Tensor* find_tensor(const std::string& name) const;
+
+  friend bool operator==(const Program&, const Program&) = default;
 };
 
 // ---------------------------------------------------------------- analyses (ir.cpp)
@@ -490,5 +452,7 @@ std::string head_of(const Stmt& stmt);
 /// Checks the rules that the header states and verify_rules.h lists; throws InternalError naming the pass, the kernel
 /// and the statement.
 void verify(const Program& program, std::string_view after_pass);
+/// The same for a program that was verified after the pass before, and that this one has left equal.
+void verify_unchanged(const Program& program, std::string_view after_pass);
 
 }  // namespace astatide::tile

@@ -29,6 +29,25 @@ void Verified::fail(const Stmt* stmt, const std::string& message) const {
                       ": " + message);
 }
 
+namespace {
+
+/// Those of the rules that ask which pass has run.
+void verify_from_pass_on(const Verified& v) {
+  verify_partial_tiles(v);
+  verify_turns(v);
+  verify_syncs(v);
+  verify_no_advance(v);
+  verify_overlapped(v);
+  verify_staged(v);
+  verify_stored(v);
+  verify_held(v);
+  verify_layouts(v);
+  verify_memory_plan(v);
+  verify_synchronization(v);
+}
+
+}  // namespace
+
 void verify(const Program& program, std::string_view after_pass) {
   std::deque<AccessTable> accesses;
   std::vector<Verified> kernels;
@@ -49,22 +68,19 @@ void verify(const Program& program, std::string_view after_pass) {
     verify_copies(v);
     verify_columns(v);
     verify_assignment(v);
-    verify_partial_tiles(v);
     verify_tokens(v);
     verify_rings(v);
     verify_uniformity(v);
     verify_roles(v);
     verify_cluster(v);
-    verify_turns(v);
-    verify_syncs(v);
-    verify_no_advance(v);
-    verify_overlapped(v);
-    verify_staged(v);
-    verify_stored(v);
-    verify_held(v);
-    verify_layouts(v);
-    verify_memory_plan(v);
-    verify_synchronization(v);
+    verify_from_pass_on(v);
+  }
+}
+
+void verify_unchanged(const Program& program, std::string_view after_pass) {
+  for (const Kernel& kernel : program.kernels) {
+    const AccessTable accesses(kernel);
+    verify_from_pass_on({program, kernel, after_pass, accesses});
   }
 }
 

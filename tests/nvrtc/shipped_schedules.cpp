@@ -291,11 +291,12 @@ TEST_CASE("shipped schedules compile for every target that they allow") {
   const std::set<int> supported(nvrtc->supported_architectures().begin(), nvrtc->supported_architectures().end());
   for (const Target& target : known_targets()) {
     if (!target.is_cuda() || !supported.contains(target.compute_capability)) continue;
-    // Every schedule for the newest instructions. Others are for their own target in the tests before; one of each
-    // family is enough.
+    // Spills of each schedule are those of its own target, in the tests before: one of each family is enough here. For
+    // the newest instructions all pass the front end.
     const bool every = target.name == "sm_120";
     for (const EmbeddedFile* schedule : gpu_schedules()) {
-      if (!every && schedule->name != "simt/flash2.yaml" && schedule->name != "sm80/flash2.yaml") continue;
+      const bool of_family = schedule->name == "simt/flash2.yaml" || schedule->name == "sm80/flash2.yaml";
+      if (!every && !of_family) continue;
       INFO(schedule->name << " " << target.name);
       std::string source;
       try {
@@ -308,7 +309,10 @@ TEST_CASE("shipped schedules compile for every target that they allow") {
                message.find("the schedule needs") != std::string::npos));
         continue;
       }
-      check_no_spills(compiled(*nvrtc, source, target.name));
+      if (of_family)
+        check_no_spills(compiled(*nvrtc, source, target.name));
+      else
+        CHECK(!compiled(*nvrtc, source, target.name, runtime::BinaryKind::ptx).bytes.empty());
     }
   }
 }

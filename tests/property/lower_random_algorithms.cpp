@@ -8,6 +8,7 @@
 #include "compiler/tile/interpret.h"
 #include "tests/support/random_algorithm.h"
 #include "tests/support/random_schedule.h"
+#include "tests/support/stage_values.h"
 #include "tests/support/tensor_distance.h"
 
 namespace astatide::testing {
@@ -29,7 +30,9 @@ TEST_CASE("a random algorithm is lowered with the oracle's values at every stage
       options.sizes = arguments.extents;
       const auto expected = evaluate(algorithm, arguments);
       const bool finite = all_finite(expected);
+      Changes changes;
       compile(algorithm, *schedule, options, [&](std::string_view stage, const tile::Program& program) {
+        if (!changes.in(program)) return;
         const double found = distance(tile::interpret(program, algorithm, arguments), expected);
         // Infinities times zero depend on the order of operations.
         if (!finite || found < 1e-6) return;

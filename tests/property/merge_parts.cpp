@@ -179,8 +179,9 @@ TEST_CASE("every stage of a merging kernel has the values of the merge") {
       CompileOptions options;
       options.target = *find_target(target);
       options.sizes = arguments.extents;
+      Changes changes;
       compile_merge(merge, options, [&](std::string_view stage, const tile::Program& program) {
-        require_stage_values(stage, program, merge.algorithm, arguments, expected);
+        if (changes.in(program)) require_stage_values(stage, program, merge.algorithm, arguments, expected);
       });
     }
   }

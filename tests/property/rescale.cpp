@@ -44,9 +44,10 @@ tile::Program require_relaxed_stages_equal(const Algorithm& algorithm, const Sch
   options.sizes = arguments.extents;
   options.dtype = type;
   tile::Program relaxed;
+  Changes changes;
   compile(algorithm, schedule, options, [&](std::string_view stage, const tile::Program& program) {
     if (stage == "relax_rescale") relaxed = program;
-    if (relaxed.kernels.empty()) return;
+    if (relaxed.kernels.empty() || !changes.in(program)) return;
     require_stage_values(stage, program, algorithm, arguments, expected);
   });
   return relaxed;
@@ -303,7 +304,9 @@ TEST_CASE("random algorithms under lazy and optimistic schedules have the oracle
       CompileOptions options;
       options.target = *find_target(schedule->target);
       options.sizes = arguments.extents;
+      Changes changes;
       compile(algorithm, *schedule, options, [&](std::string_view stage, const tile::Program& program) {
+        if (!changes.in(program)) return;
         INFO("after " << stage << ":\n" << tile::print(program));
         REQUIRE(distance(tile::interpret(program, algorithm, arguments), expected) < 1e-6);
       });

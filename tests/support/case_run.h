@@ -1,5 +1,5 @@
-// Whole runs of an algorithm under each schedule, on the CPU or on a GPU. The sources in tests/cases/ are built twice:
-// into test_cases for the CPU and into test_gpu for the first GPU (ASTATIDE_CASES_ON_GPU).
+// Whole runs of an algorithm under each schedule, on the CPU or on a GPU. The sources in tests/cases/ are built once,
+// and linked into test_cases for the CPU and into test_gpu for the first GPU.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,8 @@ namespace astatide::testing {
 using HostTensors = std::map<std::string, runtime::HostTensor>;
 using Index = std::vector<std::int64_t>;
 
-#ifdef ASTATIDE_CASES_ON_GPU
-[[maybe_unused]] static Device case_device() { return Device::cuda(0); }
-#else
-[[maybe_unused]] static Device case_device() { return Device::cpu(); }
-#endif
+/// Each of the two programs has its own.
+Device case_device();
 
 /// Why the cases' device is missing; empty where it is there.
 std::string missing_case_device(const Device& device);
@@ -35,8 +32,7 @@ std::string missing_case_device(const Device& device);
 /// The engine of this process, with no cache on disk.
 Engine& case_engine();
 
-/// Shipped schedules that run on a device: on the CPU its own, those of plain multiply-adds and one of tensor cores, on
-/// a GPU those for GPUs.
+/// Shipped schedules that run on a device: on the CPU its own and one of tensor cores, on a GPU those for GPUs.
 std::vector<std::string> schedules_for(const Device& device);
 
 /// Attention as a file would say it. `steps` are definitions between the raw score S and the score A that the softmax
@@ -72,7 +68,8 @@ HostTensors run_case(const Case& c, const Schedule& schedule, const Device& devi
 HostTensors run_executable(const Case& c, const Executable& executable, const Device& device = case_device());
 
 /// Runs a case under every schedule that takes it, and calls `check` with each result. A schedule whose bound is
-/// shorter or whose tiles don't fit takes it not; one at least must.
+/// shorter or whose tiles don't fit takes it not; one at least must. On the CPU, where each build costs a second in a
+/// sanitized program, parts of keys come from one schedule of two.
 void for_each_schedule(const Case& c, const std::function<void(const HostTensors& outputs)>& check,
                        const Device& device = case_device());
 
