@@ -134,7 +134,7 @@ DiskCache::DiskCache(DiskCache&& other) noexcept
     : root_(std::move(other.root_)),
       warned_(std::move(other.warned_)),
       warnings_(std::move(other.warnings_)),
-      unusable_(other.unusable_) {}
+      unusable_(std::move(other.unusable_)) {}
 
 DiskCache DiskCache::from_environment(const Environment& environment) {
   std::error_code error;
@@ -359,8 +359,7 @@ std::vector<CacheEntryInfo> DiskCache::list() {
 std::size_t DiskCache::clear() {
   const FileDescriptor root = open_root(Missing::stays);
   if (!root) {
-    const std::lock_guard lock(mutex_);
-    if (unusable_) throw UserError(warnings_.empty() ? "the kernel cache can't be used" : warnings_.back());
+    if (const auto why = why_unusable(); why && !root_.empty()) throw UserError(*why);
     return 0;
   }
   const FileDescriptor aside = make_directory_at(root, kAsideName);
@@ -383,6 +382,13 @@ std::size_t DiskCache::clear() {
   return removed;
 }
 
+std::optional<std::string> DiskCache::why_unusable() {
+  if (root_.empty()) return "there is no folder for the kernel cache";
+  const std::lock_guard lock(mutex_);
+  if (unusable_.empty()) return std::nullopt;
+  return unusable_;
+}
+
 std::vector<std::string> DiskCache::take_warnings() {
   const std::lock_guard lock(mutex_);
   return std::exchange(warnings_, {});
@@ -394,11 +400,14 @@ void DiskCache::warn(std::string message) {
 }
 
 void DiskCache::warn_unusable(const std::string& reason) {
+  std::string message =
+      fmt::format("the kernel cache {} is not used, kernels are kept in memory only: {}", root_.string(), reason);
   {
     const std::lock_guard lock(mutex_);
-    if (std::exchange(unusable_, true)) return;
+    if (!unusable_.empty()) return;
+    unusable_ = message;
   }
-  warn(fmt::format("the kernel cache {} is not used, kernels are kept in memory only: {}", root_.string(), reason));
+  warn(std::move(message));
 }
 
 }  // namespace astatide::runtime

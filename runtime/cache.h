@@ -95,6 +95,9 @@ class DiskCache {
   /// stays. Throws UserError when the place belongs to somebody else.
   std::size_t clear();
 
+  /// The reason why the store keeps nothing, once something was looked for or stored there; none while it works.
+  std::optional<std::string> why_unusable();
+
   /// The warnings since the last call, each once.
   std::vector<std::string> take_warnings();
 
@@ -112,7 +115,7 @@ class DiskCache {
   std::mutex mutex_;  // guards what follows
   std::set<std::string> warned_;
   std::vector<std::string> warnings_;
-  bool unusable_ = false;  // the one warning about the place was given
+  std::string unusable_;  // the one warning about the place
 };
 
 }  // namespace astatide::runtime
