@@ -51,6 +51,9 @@ struct EngineOptions {
   std::string cache_directory;
   bool use_disk_cache = true;
   int threads = 0;  // of the CPU backend; 0: ASTATIDE_THREADS, or all cores
+  /// The most bytes that the cache holds before it lets go of what was used least recently; none: ASTATIDE_CACHE_LIMIT,
+  /// or 1 GiB.
+  std::optional<std::uint64_t> cache_limit{};
 };
 
 struct BuildOptions {

@@ -151,13 +151,14 @@ CpuDevice::CpuDevice(int threads, std::shared_ptr<runtime::DiskCache> disk, std:
     : state_(std::make_shared<State>(threads, std::move(disk), std::move(counters))) {}
 CpuDevice::~CpuDevice() = default;
 
-std::shared_ptr<const DeviceCode> CpuDevice::compile(const tile::Program& program, BuildReport& report) {
+std::shared_ptr<const DeviceCode> CpuDevice::compile(const tile::Program& program, runtime::BuildNotes notes,
+                                                     BuildReport& report) {
   const auto lowering = Clock::now();
   cpu::CpuModule emitted = cpu::emit_llvm(program, cpu::detect_host());
-  report.lower_ms += milliseconds_since(lowering);
+  notes.lower_ms = report.lower_ms += milliseconds_since(lowering);
   const auto compiling = Clock::now();
   const runtime::OrcRequest request{emitted.name, emitted.bitcode, emitted.host.cpu, emitted.host.features};
-  const runtime::OrcCache::Loaded loaded = state_->modules.load(request);
+  const runtime::OrcCache::Loaded loaded = state_->modules.load(request, notes);
   report.compile_ms = milliseconds_since(compiling);
   report.cache = name_of(loaded.origin);
   switch (loaded.origin) {
@@ -194,7 +195,9 @@ struct CpuDevice::State {};
 bool has_cpu_backend() { return false; }
 CpuDevice::CpuDevice(int, std::shared_ptr<runtime::DiskCache>, std::shared_ptr<runtime::Counters>) {}
 CpuDevice::~CpuDevice() = default;
-std::shared_ptr<const DeviceCode> CpuDevice::compile(const tile::Program&, BuildReport&) { refuse(); }
+std::shared_ptr<const DeviceCode> CpuDevice::compile(const tile::Program&, runtime::BuildNotes, BuildReport&) {
+  refuse();
+}
 std::string print_llvm(const tile::Program&) { refuse(); }
 
 }  // namespace astatide

@@ -265,14 +265,15 @@ runtime::CompileRequest compile_request(const cuda::Source& source, const std::s
 }
 
 std::shared_ptr<const DeviceCode> compile_for_cuda(const tile::Program& program, const Target& target, int ordinal,
-                                                   std::shared_ptr<runtime::KernelCache> cache, BuildReport& report) {
+                                                   std::shared_ptr<runtime::KernelCache> cache,
+                                                   runtime::BuildNotes notes, BuildReport& report) {
   const auto lowering = Clock::now();
   cuda::Source source = cuda::emit(program);
-  report.lower_ms += milliseconds_since(lowering);
+  notes.lower_ms = report.lower_ms += milliseconds_since(lowering);
   report.source = source.text;
   runtime::CompileRequest request = compile_request(source, program.name, target.name, runtime::BinaryKind::cubin);
   const auto compiling = Clock::now();
-  const auto [artifact, origin] = cache->compile(request);
+  const auto [artifact, origin] = cache->compile(request, notes);
   report.compile_ms = milliseconds_since(compiling);
   report.cache = name_of(origin);
   report.log = artifact->binary.log;

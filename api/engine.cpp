@@ -10,8 +10,10 @@ namespace {
 
 runtime::DiskCache open_disk_cache(const EngineOptions& options) {
   if (!options.use_disk_cache) return runtime::DiskCache(std::filesystem::path());
-  if (!options.cache_directory.empty()) return runtime::DiskCache(options.cache_directory);
-  return runtime::DiskCache::from_environment(runtime::read_environment());
+  runtime::Environment environment = runtime::read_environment();
+  if (options.cache_limit) environment.cache_limit = options.cache_limit;
+  if (!options.cache_directory.empty()) return runtime::DiskCache(options.cache_directory, environment.cache_limit);
+  return runtime::DiskCache::from_environment(environment);
 }
 
 void check_dtype(ScalarType dtype) {
@@ -75,9 +77,11 @@ Engine::State::Built Engine::State::build(const Recipe& recipe, const BuildOptio
   compiled->plan = plan_launch(compiled->program);
   state->report.target = target.name;
   state->report.lower_ms = milliseconds_since(start);
-  compiled->code = request.device.kind == Device::Kind::cuda
-                       ? compile_for_cuda(compiled->program, target, request.device.ordinal, kernels, state->report)
-                       : cpu.compile(compiled->program, state->report);
+  const runtime::BuildNotes notes{print_algorithm(algorithm), recipe.how, state->report.lower_ms};
+  compiled->code =
+      request.device.kind == Device::Kind::cuda
+          ? compile_for_cuda(compiled->program, target, request.device.ordinal, kernels, notes, state->report)
+          : cpu.compile(compiled->program, notes, state->report);
   state->compiled = std::move(compiled);
   return state;
 }
