@@ -95,7 +95,11 @@ std::vector<std::string> recorded(const Executable& executable, const Act& act) 
 
 TEST_CASE("a warm launch on a GPU allocates nothing and takes no lock, for any of many layers and several streams") {
   ASTATIDE_NEED_FAKE_LAUNCH();
-  REQUIRE(counted_in([] { delete new int; }).allocations == 1);
+  // Kept where the compiler has to: it may leave out what is freed at once.
+  REQUIRE(counted_in([] {
+            int* volatile kept = new int;
+            delete kept;
+          }).allocations == 1);
   for (const std::string& schedule : schedules()) {
     INFO(schedule);
     const Executable executable = built(schedule);
