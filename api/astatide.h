@@ -56,6 +56,9 @@ struct EngineOptions {
   std::string cache_directory;
   bool use_disk_cache = true;
   int threads = 0;  // of the CPU backend; 0: ASTATIDE_THREADS, or all cores
+  /// The most bytes that the cache holds before it lets go of what was used least recently; none: ASTATIDE_CACHE_LIMIT,
+  /// or 1 GiB.
+  std::optional<std::uint64_t> cache_limit{};
 };
 
 struct BuildOptions {
@@ -89,8 +92,46 @@ struct LaunchArguments {
   bool check_indices = false;
 };
 
+/// What an engine and what came out of it did so far: kernels that NVRTC or LLVM compiled, that the disk had, that
+/// memory had, and kernels that were launched.
 struct Counters {
   std::uint64_t compiles = 0, disk_hits = 0, memory_hits = 0, launches = 0;
+};
+
+/// A build to make ahead of its first use.
+struct PrepareRequest {
+  /// As in BuildOptions; without a schedule every extent that schedules give ranges of.
+  std::map<std::string, std::int64_t> sizes;
+  ScalarType dtype = ScalarType::f32;
+  /// None: the shipped one that serves the target, the type and the sizes.
+  std::optional<NamedSchedule> schedule;
+};
+
+struct PrepareProgress {
+  std::size_t done = 0, total = 0;  // of the builds that differ
+  std::string what;                 // "causal_gqa for sm_90a under sm90/flash3, bf16, B=1,D=64,.."
+  std::string cache;                // as in BuildReport; "failed"
+  double milliseconds = 0;
+};
+
+struct PrepareOptions {
+  /// A device of this machine: the engine keeps what is built for it, and a later build() finds it in memory.
+  Device device;
+  /// Or the name of a target for machines with such a device ("sm_90a"): what is built goes to the cache on disk. Needs
+  /// NVRTC, and neither driver nor device.
+  std::string target;
+  /// Builds at once; 0: as many as the process has processors.
+  int threads = 0;
+  /// Called after each build, from the thread that made it, one call at a time. What it throws ends the preparation.
+  std::function<void(const PrepareProgress&)> progress;
+};
+
+/// What came of a request.
+struct Prepared {
+  std::string schedule;
+  std::string target;
+  std::string cache;  // as in BuildReport; "memory" where a request before it asks for the same code
+  double lower_ms = 0, compile_ms = 0;
 };
 
 /// What one compilation gave: for people and for `explain`.
@@ -145,6 +186,11 @@ class Engine {
   /// with what stays open.
   Executable build_merge(const Algorithm& algorithm, const BuildOptions& options,
                          std::optional<ScalarType> parts_type = std::nullopt);
+  /// Builds ahead, several at once; requests that need the same code share a build. All are tried: where some fail,
+  /// what they said is thrown as one error with the shapes, when the others are done and kept. A target whose kernels
+  /// the disk can't keep is a MachineError. The results are in the order of the requests.
+  std::vector<Prepared> prepare(const Algorithm& algorithm, const std::vector<PrepareRequest>& requests,
+                                const PrepareOptions& options = {});
   Counters counters() const;
   /// Warnings since the last call, each once: a cache directory that can't be used.
   std::vector<std::string> take_warnings();

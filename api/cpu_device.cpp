@@ -8,8 +8,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
-#include <list>
+#include <map>
 #include <mutex>
 #include <thread>
 
@@ -27,15 +28,6 @@ std::int64_t physical_bytes() {
 
 /// Scratch memory that launches lend and give back, so that its pages stay mapped from one to the next.
 class ScratchPool {
- public:
-  ScratchLease lend(const std::shared_ptr<ScratchPool>& self, std::int64_t bytes) {
-    Block block = take(bytes);
-    void* memory = block.memory.get();
-    const auto hold = std::make_shared<Lease>(Lease{self, std::move(block)});
-    return {memory, hold};
-  }
-
- private:
   struct Free {
     void operator()(void* memory) const { std::free(memory); }
   };
@@ -43,16 +35,26 @@ class ScratchPool {
     std::unique_ptr<void, Free> memory;
     std::int64_t bytes = 0;
   };
-  struct Lease {
-    std::shared_ptr<ScratchPool> pool;
-    Block block;
-    Lease(std::shared_ptr<ScratchPool> from, Block lent) : pool(std::move(from)), block(std::move(lent)) {}
-    Lease(Lease&&) = default;
-    ~Lease() {
-      if (pool) pool->give_back(std::move(block));
+
+ public:
+  class Loan {
+   public:
+    Loan(ScratchPool& pool, std::int64_t bytes) : pool_(pool) {
+      if (bytes > 0) block_ = pool.take(bytes);
     }
+    ~Loan() {
+      if (block_.bytes > 0) pool_.give_back(std::move(block_));
+    }
+    Loan(const Loan&) = delete;
+    Loan& operator=(const Loan&) = delete;
+    void* memory() const { return block_.memory.get(); }
+
+   private:
+    ScratchPool& pool_;
+    Block block_;
   };
 
+ private:
   Block take(std::int64_t bytes) {
     {
       const std::lock_guard lock(mutex_);
@@ -78,49 +80,87 @@ class ScratchPool {
   Block free_;
 };
 
-class CpuCode : public DeviceCode {
+/// The program's functions and what runs them.
+struct CpuProgram {
+  std::vector<runtime::CpuFunction> functions;
+  std::vector<std::int64_t> workspace_bytes;  // of one thread, by kernel
+  std::shared_ptr<runtime::CpuWorkers> workers;
+  std::shared_ptr<runtime::Counters> counters;
+  mutable ScratchPool scratch;
+};
+
+class CpuLaunch : public BoundLaunch {
  public:
-  CpuCode(cpu::CpuModule emitted, std::shared_ptr<const runtime::OrcModule> module,
-          std::shared_ptr<runtime::CpuWorkers> workers, std::shared_ptr<runtime::Counters> counters)
-      : emitted_(std::move(emitted)),
-        module_(std::move(module)),
-        workers_(std::move(workers)),
-        counters_(std::move(counters)) {
-    for (const cpu::CpuKernel& kernel : emitted_.kernels) functions_.push_back(module_->function(kernel.symbol));
-    emitted_.bitcode.clear();
+  CpuLaunch(const CpuProgram& program, std::vector<KernelLaunch> launches, std::int64_t workspace_bytes)
+      : program_(program), workspace_bytes_(workspace_bytes) {
+    for (KernelLaunch& launch : launches) {
+      Kernel& kernel = kernels_.emplace_back();
+      kernel.words.resize(launch.arguments.size());
+      for (std::size_t n = 0; n < launch.arguments.size(); ++n)
+        if (launch.arguments[n].kind == tile::Parameter::Kind::arrivals)
+          kernel.arrivals[n].resize(launch.arguments[n].word);
+      kernel.launch = std::move(launch);
+    }
   }
 
-  std::int64_t resident_blocks(std::size_t) const override { return workers_->threads(); }
+  bool fits() const override { return true; }
+
+  void launch(std::span<void* const> tensors, void* workspace, void*) override {
+    const ScratchPool::Loan scratch(program_.scratch, workspace == nullptr ? workspace_bytes_ : 0);
+    if (workspace == nullptr) workspace = scratch.memory();
+    for (Kernel& kernel : kernels_) {
+      const std::vector<ArgumentValue>& arguments = kernel.launch.arguments;
+      for (std::size_t n = 0; n < arguments.size(); ++n)
+        kernel.words[n] = arguments[n].is_address() ? arguments[n].address(tensors, workspace) : arguments[n].word;
+      for (auto& [n, words] : kernel.arrivals) {
+        std::fill(words.begin(), words.end(), 0);
+        kernel.words[n] = reinterpret_cast<std::uintptr_t>(words.data());
+      }
+      program_.workers->launch(program_.functions[kernel.launch.kernel], kernel.words, kernel.launch.tiles,
+                               program_.workspace_bytes[kernel.launch.kernel]);
+      ++program_.counters->launches;
+    }
+  }
+
+ private:
+  struct Kernel {
+    KernelLaunch launch;
+    std::vector<std::uint64_t> words;
+    std::map<std::size_t, std::vector<std::int32_t>> arrivals;  // counters, by the argument that points to them
+  };
+
+  const CpuProgram& program_;
+  std::int64_t workspace_bytes_;
+  std::vector<Kernel> kernels_;
+};
+
+class CpuCode : public DeviceCode {
+ public:
+  CpuCode(const cpu::CpuModule& emitted, std::shared_ptr<const runtime::OrcModule> module,
+          std::shared_ptr<runtime::CpuWorkers> workers, std::shared_ptr<runtime::Counters> counters)
+      : module_(std::move(module)) {
+    program_.workers = std::move(workers);
+    program_.counters = std::move(counters);
+    for (const cpu::CpuKernel& kernel : emitted.kernels) {
+      program_.functions.push_back(module_->function(kernel.symbol));
+      program_.workspace_bytes.push_back(kernel.workspace_bytes);
+    }
+  }
+
+  std::int64_t resident_blocks(std::size_t) const override { return program_.workers->threads(); }
   bool uses_host_memory() const override { return true; }
   void copy_to_host(const void*, std::span<std::byte>, void*) const override {
     throw InternalError("tensors of the CPU lie with the host");
   }
   void check_pointer(const std::string&, const void*) const override {}
 
-  ScratchLease scratch(std::int64_t bytes, void*) const override { return scratch_->lend(scratch_, bytes); }
-
-  void launch(const std::vector<KernelLaunch>& launches, void*) const override {
-    for (const KernelLaunch& launch : launches) {
-      std::vector<std::uint64_t> words;
-      words.reserve(launch.arguments.size());
-      std::list<std::vector<std::int32_t>> counters;
-      for (const ArgumentValue& argument : launch.arguments) {
-        const bool arrivals = argument.kind == tile::Parameter::Kind::arrivals;
-        words.push_back(arrivals ? reinterpret_cast<std::uintptr_t>(counters.emplace_back(argument.word).data())
-                                 : argument.word);
-      }
-      workers_->launch(functions_[launch.kernel], words, launch.tiles, emitted_.kernels[launch.kernel].workspace_bytes);
-      ++counters_->launches;
-    }
+  std::unique_ptr<BoundLaunch> bind(std::vector<KernelLaunch> launches, std::int64_t workspace_bytes) const override {
+    return std::make_unique<CpuLaunch>(program_, std::move(launches), workspace_bytes);
   }
 
  private:
-  cpu::CpuModule emitted_;
   std::shared_ptr<const runtime::OrcModule> module_;
-  std::shared_ptr<runtime::CpuWorkers> workers_;
-  std::shared_ptr<runtime::Counters> counters_;
-  std::vector<runtime::CpuFunction> functions_;
-  std::shared_ptr<ScratchPool> scratch_ = std::make_shared<ScratchPool>();
+  CpuProgram program_;
 };
 
 }  // namespace
@@ -151,13 +191,14 @@ CpuDevice::CpuDevice(int threads, std::shared_ptr<runtime::DiskCache> disk, std:
     : state_(std::make_shared<State>(threads, std::move(disk), std::move(counters))) {}
 CpuDevice::~CpuDevice() = default;
 
-std::shared_ptr<const DeviceCode> CpuDevice::compile(const tile::Program& program, BuildReport& report) {
+std::shared_ptr<const DeviceCode> CpuDevice::compile(const tile::Program& program, runtime::BuildNotes notes,
+                                                     BuildReport& report) {
   const auto lowering = Clock::now();
-  cpu::CpuModule emitted = cpu::emit_llvm(program, cpu::detect_host());
-  report.lower_ms += milliseconds_since(lowering);
+  const cpu::CpuModule emitted = cpu::emit_llvm(program, cpu::detect_host());
+  notes.lower_ms = report.lower_ms += milliseconds_since(lowering);
   const auto compiling = Clock::now();
   const runtime::OrcRequest request{emitted.name, emitted.bitcode, emitted.host.cpu, emitted.host.features};
-  const runtime::OrcCache::Loaded loaded = state_->modules.load(request);
+  const runtime::OrcCache::Loaded loaded = state_->modules.load(request, notes);
   report.compile_ms = milliseconds_since(compiling);
   report.cache = name_of(loaded.origin);
   switch (loaded.origin) {
@@ -171,7 +212,7 @@ std::shared_ptr<const DeviceCode> CpuDevice::compile(const tile::Program& progra
       ++state_->counters->memory_hits;
       break;
   }
-  return std::make_shared<CpuCode>(std::move(emitted), loaded.module, state_->running_workers(), state_->counters);
+  return std::make_shared<CpuCode>(emitted, loaded.module, state_->running_workers(), state_->counters);
 }
 
 std::string print_llvm(const tile::Program& program) { return cpu::emit_llvm_text(program, cpu::detect_host()); }
@@ -194,7 +235,9 @@ struct CpuDevice::State {};
 bool has_cpu_backend() { return false; }
 CpuDevice::CpuDevice(int, std::shared_ptr<runtime::DiskCache>, std::shared_ptr<runtime::Counters>) {}
 CpuDevice::~CpuDevice() = default;
-std::shared_ptr<const DeviceCode> CpuDevice::compile(const tile::Program&, BuildReport&) { refuse(); }
+std::shared_ptr<const DeviceCode> CpuDevice::compile(const tile::Program&, runtime::BuildNotes, BuildReport&) {
+  refuse();
+}
 std::string print_llvm(const tile::Program&) { refuse(); }
 
 }  // namespace astatide

@@ -5,6 +5,7 @@
 
 #include "api/astatide.h"
 #include "api/device_code.h"
+#include "runtime/build_notes.h"
 #include "runtime/cache.h"
 #include "runtime/counters.h"
 
@@ -21,8 +22,9 @@ class CpuDevice {
   CpuDevice(int threads, std::shared_ptr<runtime::DiskCache> disk, std::shared_ptr<runtime::Counters> counters);
   ~CpuDevice();
 
-  /// Fills the report's source, times and origin.
-  std::shared_ptr<const DeviceCode> compile(const tile::Program& program, BuildReport& report);
+  /// The notes say how long it took so far. Fills the report's source, times and origin.
+  std::shared_ptr<const DeviceCode> compile(const tile::Program& program, runtime::BuildNotes notes,
+                                            BuildReport& report);
 
  private:
   struct State;

@@ -19,8 +19,10 @@ Target target_of_cuda_device(int ordinal);
 runtime::CompileRequest compile_request(const cuda::Source& source, const std::string& name,
                                         const std::string& architecture, runtime::BinaryKind output);
 
-/// Emits and compiles a program for one device. Fills the report's source, log, times and origin.
+/// Emits and compiles a program for one device; the notes say how long it took so far. Fills the report's source, log,
+/// times and origin.
 std::shared_ptr<const DeviceCode> compile_for_cuda(const tile::Program& program, const Target& target, int ordinal,
-                                                   std::shared_ptr<runtime::KernelCache> cache, BuildReport& report);
+                                                   std::shared_ptr<runtime::KernelCache> cache,
+                                                   runtime::BuildNotes notes, BuildReport& report);
 
 }  // namespace astatide

@@ -12,10 +12,9 @@
 
 namespace astatide {
 
-/// A tensor as a tensor map describes it (runtime/tensor_map.h).
+/// A tensor as a tensor map describes it (runtime/tensor_map.h), but for its address.
 struct MappedTensor {
   std::string name;
-  std::uint64_t address = 0;
   ScalarType type = ScalarType::f16;
   std::vector<std::uint64_t> extents;
   std::vector<std::int64_t> strides;
@@ -23,25 +22,42 @@ struct MappedTensor {
   bool stored = false;
 };
 
-/// One parameter of a kernel (tile::parameters_of): an address, a stride or an extent, or the bits of an f32; of a
-/// tensor map what it describes, of counters how many there are.
+/// One parameter of a kernel (tile::parameters_of). Of a pointer or a tensor map: the number of the tensor among those
+/// of the launch, or kWorkspace and the place there. Else a word: a stride or an extent, or the bits of an f32; of
+/// counters how many there are.
 struct ArgumentValue {
+  static constexpr std::size_t kWorkspace = SIZE_MAX;
+
   tile::Parameter::Kind kind = tile::Parameter::Kind::pointer;
   std::uint64_t word = 0;
+  std::size_t tensor = kWorkspace;
   std::shared_ptr<const MappedTensor> mapped = nullptr;
+
+  bool is_address() const { return kind == tile::Parameter::Kind::pointer; }
+  std::uint64_t address(std::span<void* const> tensors, void* workspace) const {
+    if (tensor != kWorkspace) return reinterpret_cast<std::uintptr_t>(tensors[tensor]);
+    return reinterpret_cast<std::uintptr_t>(workspace) + word;
+  }
 };
 
-/// A kernel of a program, ready to run: `tiles` blocks or calls, 1 or more.
+/// A kernel of a program, ready to run but for addresses: `tiles` blocks or calls, 1 or more.
 struct KernelLaunch {
   std::size_t kernel = 0;
   std::int64_t tiles = 0;
   std::vector<ArgumentValue> arguments;
 };
 
-/// Scratch memory that is one launch's own until the lease dies.
-struct ScratchLease {
-  void* memory = nullptr;
-  std::shared_ptr<void> hold;
+/// Kernels that run one after the other, everything settled but addresses and the stream. For one thread at a time.
+class BoundLaunch {
+ public:
+  virtual ~BoundLaunch() = default;
+
+  /// Whether it was made for the context that is current. Allocates nothing and takes no lock.
+  virtual bool fits() const = 0;
+  /// Runs the kernels in the order of the stream. `workspace` null: memory of the device's own where they need any, a
+  /// lock of the stream's then. Once warm (the same stream, addresses that were seen) this allocates nothing, and takes
+  /// no other lock on a GPU; on the CPU that of the threads.
+  virtual void launch(std::span<void* const> tensors, void* workspace, void* stream) = 0;
 };
 
 /// A program compiled for one kind of device. Thread-safe.
@@ -57,10 +73,8 @@ class DeviceCode {
   virtual void copy_to_host(const void* source, std::span<std::byte> destination, void* stream) const = 0;
   /// Throws UserError where `pointer` is no memory of the device that the code is for.
   virtual void check_pointer(const std::string& tensor, const void* pointer) const = 0;
-  /// Memory of this size, aligned to kScratchAlignment, for kernels that are put into `stream` while the lease lives.
-  virtual ScratchLease scratch(std::int64_t bytes, void* stream) const = 0;
-  /// Runs the kernels one after the other in the order of the stream.
-  virtual void launch(const std::vector<KernelLaunch>& launches, void* stream) const = 0;
+  /// `workspace_bytes`: what the kernels need of memory aligned to kScratchAlignment. The code outlives what it gives.
+  virtual std::unique_ptr<BoundLaunch> bind(std::vector<KernelLaunch> launches, std::int64_t workspace_bytes) const = 0;
 };
 
 }  // namespace astatide

@@ -1,13 +1,8 @@
 #include <fmt/format.h>
 
-#include <functional>
-#include <future>
-#include <mutex>
-
 #include "api/clock.h"
-#include "api/cpu_device.h"
 #include "api/cuda_device.h"
-#include "api/executable_state.h"
+#include "api/engine_state.h"
 #include "api/sim_device.h"
 #include "runtime/environment.h"
 
@@ -16,8 +11,10 @@ namespace {
 
 runtime::DiskCache open_disk_cache(const EngineOptions& options) {
   if (!options.use_disk_cache) return runtime::DiskCache(std::filesystem::path());
-  if (!options.cache_directory.empty()) return runtime::DiskCache(options.cache_directory);
-  return runtime::DiskCache::from_environment(runtime::read_environment());
+  runtime::Environment environment = runtime::read_environment();
+  if (options.cache_limit) environment.cache_limit = options.cache_limit;
+  if (!options.cache_directory.empty()) return runtime::DiskCache(options.cache_directory, environment.cache_limit);
+  return runtime::DiskCache::from_environment(environment);
 }
 
 /// What is simulated where neither schedule nor caller says.
@@ -26,29 +23,6 @@ constexpr const char* kSimulatedTarget = "sm_90a";
 void check_dtype(ScalarType dtype) {
   if (dtype == ScalarType::f32 || dtype == ScalarType::f16 || dtype == ScalarType::bf16) return;
   throw UserError(fmt::format("{} is no type to compute with, wanted is f32, f16 or bf16", name_of(dtype)));
-}
-
-/// What is compiled, and how.
-struct Recipe {
-  Algorithm algorithm;
-  std::string how;  // schedule
-  Extents known;    // extents that the code relies on
-  std::function<tile::Program(const CompileOptions& options, const TraceHook& trace)> compile;
-  std::map<std::string, std::string> parts_of{};
-  std::map<std::string, std::string> directives{};  // where the schedule speaks of what
-};
-
-/// Everything that the code depends on. Fields are separated by a byte that no printed value holds.
-std::string key_of(const Recipe& recipe, const Target& target, const BuildOptions& options) {
-  std::string key = print_algorithm(recipe.algorithm);
-  const auto add = [&key](const std::string& field) { (key += '\0') += field; };
-  add(recipe.how);
-  add(target.name);
-  add(std::to_string(target.shared_memory_per_block));
-  add(options.device.kind == Device::Kind::sim ? "sim" : std::to_string(options.device.ordinal));
-  add(std::string(name_of(options.dtype)));
-  for (const auto& [name, value] : recipe.known) add(fmt::format("{}={}", name, value));
-  return key;
 }
 
 void check_sizes(const Algorithm& algorithm, const BuildOptions& options) {
@@ -65,92 +39,107 @@ void check_sizes(const Algorithm& algorithm, const BuildOptions& options) {
 
 }  // namespace
 
-struct Engine::State {
-  explicit State(const EngineOptions& options)
-      : kernels(std::make_shared<runtime::KernelCache>(open_disk_cache(options))),
-        // The disk of the kernel cache, kept alive with it.
-        cpu(options.threads, std::shared_ptr<runtime::DiskCache>(kernels, &kernels->disk()), counters) {}
+std::string key_of(const Recipe& recipe, const Target& target, const BuildOptions& options) {
+  std::string key = print_algorithm(recipe.algorithm);
+  // Fields are separated by a byte that no printed value holds.
+  const auto add = [&key](const std::string& field) { (key += '\0') += field; };
+  add(recipe.how);
+  add(target.name);
+  add(std::to_string(target.shared_memory_per_block));
+  add(options.device.kind == Device::Kind::sim ? "sim" : std::to_string(options.device.ordinal));
+  add(std::string(name_of(options.dtype)));
+  for (const auto& [name, value] : recipe.known) add(fmt::format("{}={}", name, value));
+  return key;
+}
 
-  using Built = std::shared_ptr<const Executable::State>;
+Engine::State::State(const EngineOptions& options)
+    : kernels(std::make_shared<runtime::KernelCache>(open_disk_cache(options))),
+      // The disk of the kernel cache, kept alive with it.
+      cpu(options.threads, std::shared_ptr<runtime::DiskCache>(kernels, &kernels->disk()), counters) {}
 
-  Built build(const Recipe& recipe, const BuildOptions& request, const Target& target) {
-    const auto start = Clock::now();
-    auto compiled = std::make_shared<Compiled>();
-    auto state = std::make_shared<Executable::State>();
-    const Algorithm& algorithm = compiled->algorithm = recipe.algorithm;
-    compiled->target = target;
-    compiled->program = recipe.compile({compiled->target, request.sizes, request.dtype}, request.trace);
-    compiled->declared = declared_tensors(algorithm);
-    compiled->groups = find_axis_groups(algorithm);
-    compiled->reads = find_read_sites(algorithm);
-    compiled->parts_of = recipe.parts_of;
-    compiled->plan = plan_launch(compiled->program);
-    state->report.target = target.name;
-    state->report.lower_ms = milliseconds_since(start);
-    switch (request.device.kind) {
-      case Device::Kind::cuda:
-        compiled->code = compile_for_cuda(compiled->program, target, request.device.ordinal, kernels, state->report);
-        break;
-      case Device::Kind::cpu:
-        compiled->code = cpu.compile(compiled->program, state->report);
-        break;
-      case Device::Kind::sim:
-        compiled->code = make_simulated_code();
-        compiled->simulated = true;
-        compiled->directives = recipe.directives;
-        state->report.source = tile::print(compiled->program);
-        state->report.cache = name_of(runtime::CacheOrigin::none);
-        break;
-    }
-    state->compiled = std::move(compiled);
-    return state;
+Recipe Engine::State::recipe_of(const Algorithm& algorithm, const Schedule& schedule, const BuildOptions& options) {
+  check_dtype(options.dtype);
+  check_algorithm(algorithm);
+  check_sizes(algorithm, options);
+  return {algorithm, print_schedule(schedule), known_extents(algorithm, schedule, options.sizes),
+          [algorithm, schedule](const CompileOptions& with, const TraceHook& trace) {
+            return compile(algorithm, schedule, with, trace);
+          },
+          {},
+          directives_of(schedule)};
+}
+
+Engine::State::Built Engine::State::build(const Recipe& recipe, const BuildOptions& request, const Target& target) {
+  const auto start = Clock::now();
+  auto compiled = std::make_shared<Compiled>();
+  auto state = std::make_shared<Executable::State>();
+  const Algorithm& algorithm = compiled->algorithm = recipe.algorithm;
+  compiled->target = target;
+  compiled->program = recipe.compile({compiled->target, request.sizes, request.dtype}, request.trace);
+  compiled->declared = declared_tensors(algorithm);
+  compiled->groups = find_axis_groups(algorithm);
+  compiled->reads = find_read_sites(algorithm);
+  compiled->parts_of = recipe.parts_of;
+  compiled->plan = plan_launch(compiled->program);
+  state->report.target = target.name;
+  state->report.lower_ms = milliseconds_since(start);
+  const runtime::BuildNotes notes{print_algorithm(algorithm), recipe.how, state->report.lower_ms};
+  switch (request.device.kind) {
+    case Device::Kind::cuda:
+      compiled->code =
+          compile_for_cuda(compiled->program, target, request.device.ordinal, kernels, notes, state->report);
+      break;
+    case Device::Kind::cpu:
+      compiled->code = cpu.compile(compiled->program, notes, state->report);
+      break;
+    case Device::Kind::sim:
+      compiled->code = make_simulated_code();
+      compiled->simulated = true;
+      compiled->directives = recipe.directives;
+      state->report.source = tile::print(compiled->program);
+      state->report.cache = name_of(runtime::CacheOrigin::none);
+      break;
   }
+  state->compiled = std::move(compiled);
+  return state;
+}
 
-  /// The same, or what an equal request has built.
-  Executable find_or_build(const Recipe& recipe, const BuildOptions& options) {
-    const Target target = target_of(options.device);
-    if (options.trace) return Executable(build(recipe, options, target));
-    const std::string key = key_of(recipe, target, options);
-    std::promise<Built> promise;
-    std::shared_future<Built> others;
+Executable Engine::State::find_or_build(const Recipe& recipe, const BuildOptions& options) {
+  const Target target = target_of(options.device);
+  if (options.trace) return Executable(build(recipe, options, target));
+  const std::string key = key_of(recipe, target, options);
+  std::promise<Built> promise;
+  std::shared_future<Built> others;
+  {
+    const std::lock_guard lock(mutex);
+    const auto [entry, added] = built.try_emplace(key);
+    if (added) {
+      entry->second = promise.get_future().share();
+    } else {
+      others = entry->second;
+    }
+  }
+  if (others.valid()) {
+    auto again = std::make_shared<Executable::State>(*others.get());
+    ++counters->memory_hits;
+    again->report.cache = name_of(runtime::CacheOrigin::memory);
+    again->report.lower_ms = again->report.compile_ms = 0;
+    return Executable(std::move(again));
+  }
+  try {
+    Built own = build(recipe, options, target);
+    promise.set_value(own);
+    return Executable(std::move(own));
+  } catch (...) {
     {
+      // A failure isn't kept: what the machine lacked may be there the next time.
       const std::lock_guard lock(mutex);
-      const auto [entry, added] = built.try_emplace(key);
-      if (added) {
-        entry->second = promise.get_future().share();
-      } else {
-        others = entry->second;
-      }
+      built.erase(key);
     }
-    if (others.valid()) {
-      auto again = std::make_shared<Executable::State>(*others.get());
-      ++counters->memory_hits;
-      again->report.cache = name_of(runtime::CacheOrigin::memory);
-      again->report.lower_ms = again->report.compile_ms = 0;
-      return Executable(std::move(again));
-    }
-    try {
-      Built own = build(recipe, options, target);
-      promise.set_value(own);
-      return Executable(std::move(own));
-    } catch (...) {
-      {
-        // A failure isn't kept: what the machine lacked may be there the next time.
-        const std::lock_guard lock(mutex);
-        built.erase(key);
-      }
-      promise.set_exception(std::current_exception());
-      throw;
-    }
+    promise.set_exception(std::current_exception());
+    throw;
   }
-
-  /// Of the CPU backend and of what is kept here.
-  std::shared_ptr<runtime::Counters> counters = std::make_shared<runtime::Counters>();
-  std::shared_ptr<runtime::KernelCache> kernels;
-  CpuDevice cpu;
-  std::mutex mutex;  // guards the map; not held while something is compiled
-  std::map<std::string, std::shared_future<Built>> built;
-};
+}
 
 Target target_of(const Device& device) {
   if (device.kind == Device::Kind::cuda) return target_of_cuda_device(device.ordinal);
@@ -166,19 +155,8 @@ Engine::~Engine() = default;
 
 Executable Engine::build(const Algorithm& algorithm, const Schedule& schedule, const BuildOptions& request) {
   BuildOptions options = request;
-  if (options.device.kind == Device::Kind::sim && options.device.target.empty())
-    options.device.target = schedule.target;
-  check_dtype(options.dtype);
-  check_algorithm(algorithm);
-  check_sizes(algorithm, options);
-  return state_->find_or_build(
-      {algorithm,
-       print_schedule(schedule),
-       known_extents(algorithm, schedule, options.sizes),
-       [&](const CompileOptions& with, const TraceHook& trace) { return compile(algorithm, schedule, with, trace); },
-       {},
-       directives_of(schedule)},
-      options);
+  if (options.device.kind == Device::Kind::sim && options.device.target.empty()) options.device.target = schedule.target;
+  return state_->find_or_build(State::recipe_of(algorithm, schedule, options), options);
 }
 
 Executable Engine::build_merge(const Algorithm& algorithm, const BuildOptions& options,

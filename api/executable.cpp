@@ -4,9 +4,12 @@
 #include <cmath>
 #include <cstring>
 #include <list>
+#include <span>
 
 #include "api/executable_state.h"
 #include "api/sim_device.h"
+#include "api/tensors_in_order.h"
+#include "compiler/algorithm/names.h"
 #include "compiler/support/contains.h"
 #include "runtime/host_tensor.h"
 
@@ -220,9 +223,9 @@ void choose_parts(const Compiled& compiled, Extents& extents) {
 
 /// What the words of a kernel's arguments are made from.
 struct Bindings {
-  const std::map<std::string, TensorView>& tensors;
+  const std::vector<TensorView>& views;  // in the order of `numbers`
+  const std::map<std::string, std::size_t>& numbers;
   const Workspace& workspace;
-  std::byte* scratch;
   const Extents& extents;
   const std::map<std::string, float>& scalars;
 };
@@ -232,7 +235,6 @@ std::shared_ptr<const MappedTensor> mapped_tensor(const tile::Parameter& paramet
   const MapForm form = map_form(parameter, view.shape.size());
   auto mapped = std::make_shared<MappedTensor>();
   mapped->name = parameter.name;
-  mapped->address = reinterpret_cast<std::uintptr_t>(view.data);
   mapped->type = view.dtype;
   mapped->stored = parameter.stored;
   for (const std::size_t dim : form.order) {
@@ -254,19 +256,19 @@ ArgumentValue argument_of(const tile::Parameter& parameter, const Bindings& boun
   const auto place = bound.workspace.places.find(parameter.name);
   const bool is_scratch = place != bound.workspace.places.end();
   const auto dim = static_cast<std::size_t>(parameter.dim);
+  const auto number = [&] { return bound.numbers.at(parameter.name); };
   switch (parameter.kind) {
     case Kind::pointer:
-      return {parameter.kind, is_scratch ? reinterpret_cast<std::uintptr_t>(bound.scratch + place->second.offset)
-                                         : reinterpret_cast<std::uintptr_t>(bound.tensors.at(parameter.name).data)};
+      if (is_scratch) return {parameter.kind, bits(place->second.offset)};
+      return {parameter.kind, 0, number()};
     case Kind::stride:
-      return {parameter.kind,
-              bits(is_scratch ? place->second.strides[dim] : bound.tensors.at(parameter.name).strides[dim])};
+      return {parameter.kind, bits(is_scratch ? place->second.strides[dim] : bound.views[number()].strides[dim])};
     case Kind::extent:
       return {parameter.kind, bits(bound.extents.at(parameter.name))};
     case Kind::scalar:
       return {parameter.kind, word_of(bound.scalars.at(parameter.name))};
     case Kind::tensor_map:
-      return {parameter.kind, 0, mapped_tensor(parameter, bound.tensors.at(parameter.name), bound.extents)};
+      return {parameter.kind, 0, number(), mapped_tensor(parameter, bound.views[number()], bound.extents)};
     case Kind::arrivals:
       return {parameter.kind, bits(bound.workspace.counters.at(parameter.name))};  // the device's
     case Kind::counter:
@@ -275,7 +277,76 @@ ArgumentValue argument_of(const tile::Parameter& parameter, const Bindings& boun
   throw InternalError("a parameter of no kind");
 }
 
-bool is_empty(const TensorView& view) { return std::find(view.shape.begin(), view.shape.end(), 0) != view.shape.end(); }
+/// Kernels for these shapes, strides and scalars.
+std::unique_ptr<BoundLaunch> bind_kernels(const Compiled& compiled, const std::vector<TensorView>& views,
+                                          const Extents& extents, const std::map<std::string, float>& scalars) {
+  const Workspace workspace = place_tensors(compiled, extents);
+  std::map<std::string, std::size_t> numbers;
+  for (std::size_t n = 0; n < compiled.declared.size(); ++n) numbers[compiled.declared[n].name] = n;
+  const Bindings bound{views, numbers, workspace, extents, scalars};
+  std::vector<KernelLaunch> launches;
+  for (std::size_t n = 0; n < compiled.program.kernels.size(); ++n) {
+    const KernelPlan& plan = compiled.plan.kernels[n];
+    const std::int64_t tiles = count_tiles(compiled.program.kernels[n].name, plan, extents, compiled.target);
+    if (tiles == 0) continue;
+    KernelLaunch& launch = launches.emplace_back(KernelLaunch{n, tiles, {}});
+    for (const tile::Parameter& parameter : plan.parameters) launch.arguments.push_back(argument_of(parameter, bound));
+  }
+  return compiled.code->bind(std::move(launches), workspace.bytes);
+}
+
+bool is_same_but_for_memory(const TensorView& a, const TensorView& b) {
+  return a.dtype == b.dtype && a.shape == b.shape && a.strides == b.strides;
+}
+
+bool are_same(const SettledLaunch& settled, const TensorsInOrder& tensors, const LaunchArguments& arguments) {
+  for (std::size_t n = 0; n < settled.views.size(); ++n)
+    if (!is_same_but_for_memory(settled.views[n], *tensors.views()[n])) return false;
+  const auto same_number = [](const auto& a, const auto& b) {
+    return a.first == b.first && bits_of(a.second) == bits_of(b.second);
+  };
+  return arguments.extents == settled.given && std::equal(arguments.scalars.begin(), arguments.scalars.end(),
+                                                          settled.scalars.begin(), settled.scalars.end(), same_number);
+}
+
+/// Whether indices read tensors that the host has: they are looked at for each launch.
+bool reads_host_data(const Compiled& compiled) {
+  return compiled.code->uses_host_memory() && !compiled.reads.integers.empty();
+}
+
+void check_data(const Compiled& compiled, const Extents& extents, const LaunchArguments& arguments) {
+  Diagnostics errors;
+  const IndexData data = index_data(compiled, arguments);
+  check_reads(compiled.reads, extents, data.views, errors);
+  errors.throw_if_any();
+}
+
+/// Checks everything, and settles what does not depend on addresses.
+std::unique_ptr<SettledLaunch> settle(const Compiled& compiled, const LaunchArguments& arguments) {
+  auto out = std::make_unique<SettledLaunch>();
+  out->extents = checked_extents(compiled, arguments);
+  Extents chosen = out->extents;
+  choose_parts(compiled, chosen);
+  const std::map<std::string, float> scalars = checked_scalars(compiled.algorithm, chosen, arguments.scalars);
+  out->scalars = arguments.scalars;
+  out->given = arguments.extents;
+  bool writes = false;
+  for (const DeclaredTensor& declared : compiled.declared) {
+    out->views.push_back(arguments.tensors.at(declared.name));
+    out->views.back().data = nullptr;
+    writes = writes || (declared.output && !is_empty(out->views.back()));
+  }
+  if (writes) out->kernels = bind_kernels(compiled, out->views, chosen, scalars);
+  return out;
+}
+
+void run(const Compiled& compiled, SettledLaunch& settled, std::span<void* const> addresses,
+         const LaunchArguments& arguments) {
+  if (!settled.kernels) return;
+  for (std::size_t n = 0; n < addresses.size(); ++n)
+    if (!is_empty(settled.views[n])) compiled.code->check_pointer(compiled.declared[n].name, addresses[n]);
+  settled.kernels->launch(addresses, arguments.workspace, arguments.stream);
+}
 
 }  // namespace
 
@@ -286,8 +357,8 @@ SimulationReport simulate(const Executable& executable, const LaunchArguments& a
     throw UserError(fmt::format("the executable was built for {}, not to be simulated", compiled.target.name),
                     {"a build for Device::sim()"});
   const Extents extents = checked_extents(compiled, arguments);
-  return simulate_launch(compiled, arguments, extents, checked_scalars(compiled.algorithm, extents, arguments.scalars),
-                         options);
+  return simulate_launch(compiled, arguments, extents,
+                         checked_scalars(compiled.algorithm, extents, arguments.scalars), options);
 }
 
 void Executable::launch(const LaunchArguments& arguments) const {
@@ -297,35 +368,23 @@ void Executable::launch(const LaunchArguments& arguments) const {
     if (report.fault) throw InternalError(to_text(*report.fault));
     return;
   }
-  const tile::Program& program = compiled.program;
-  Extents extents = checked_extents(compiled, arguments);
-  choose_parts(compiled, extents);
-  const std::map<std::string, float> scalars = checked_scalars(compiled.algorithm, extents, arguments.scalars);
-  const bool nothing_to_write =
-      std::all_of(compiled.declared.begin(), compiled.declared.end(), [&](const DeclaredTensor& declared) {
-        return !declared.output || is_empty(arguments.tensors.at(declared.name));
-      });
-  if (nothing_to_write) return;
-  const Workspace workspace = place_tensors(compiled, extents);
-
-  std::vector<KernelLaunch> launches;
-  for (std::size_t n = 0; n < program.kernels.size(); ++n)
-    launches.push_back(
-        {n, count_tiles(program.kernels[n].name, compiled.plan.kernels[n], extents, compiled.target), {}});
-  for (const DeclaredTensor& declared : compiled.declared) {
-    const TensorView& view = arguments.tensors.at(declared.name);
-    if (!is_empty(view)) compiled.code->check_pointer(declared.name, view.data);
+  const TensorsInOrder tensors(compiled.declared, arguments.tensors);
+  const std::uint64_t hash = tensors.complete() ? hash_of(tensors, arguments) : 0;
+  if (tensors.complete() && !arguments.check_indices && tensors.have_good_addresses()) {
+    const auto loan = compiled.settled.find(hash, [&](const SettledLaunch& settled) {
+      return are_same(settled, tensors, arguments) && (!settled.kernels || settled.kernels->fits());
+    });
+    if (loan) {
+      if (reads_host_data(compiled)) check_data(compiled, loan->extents, arguments);
+      return run(compiled, *loan, tensors.addresses(), arguments);
+    }
   }
-
-  ScratchLease lease{arguments.workspace, {}};
-  if (workspace.bytes > 0 && arguments.workspace == nullptr)
-    lease = compiled.code->scratch(workspace.bytes, arguments.stream);
-  const Bindings bound{arguments.tensors, workspace, static_cast<std::byte*>(lease.memory), extents, scalars};
-  std::erase_if(launches, [](const KernelLaunch& launch) { return launch.tiles == 0; });
-  for (KernelLaunch& launch : launches)
-    for (const tile::Parameter& parameter : compiled.plan.kernels[launch.kernel].parameters)
-      launch.arguments.push_back(argument_of(parameter, bound));
-  compiled.code->launch(launches, arguments.stream);
+  std::unique_ptr<SettledLaunch> settled = settle(compiled, arguments);
+  std::vector<void*> addresses;
+  for (const DeclaredTensor& declared : compiled.declared)
+    addresses.push_back(arguments.tensors.at(declared.name).data);
+  run(compiled, *settled, addresses, arguments);
+  if (tensors.complete()) compiled.settled.keep(hash, std::move(settled));
 }
 
 std::int64_t Executable::workspace_bytes(const std::map<std::string, std::int64_t>& extents) const {

@@ -11,8 +11,18 @@
 #include "api/launch_plan.h"
 #include "api/shapes.h"
 #include "runtime/counters.h"
+#include "runtime/slots.h"
 
 namespace astatide {
+
+/// What launches with equal shapes, strides, types, scalars and extents have in common.
+struct SettledLaunch {
+  std::vector<TensorView> views;          // in the order of the declarations, without memory
+  std::map<std::string, double> scalars;  // as given
+  Extents given;
+  Extents extents;                       // all, without what launches choose
+  std::unique_ptr<BoundLaunch> kernels;  // none: there is nothing to write
+};
 
 /// What a build gives, shared by every executable of the same request.
 struct Compiled {
@@ -26,7 +36,8 @@ struct Compiled {
   LaunchPlan plan;
   std::map<std::string, std::string> directives;  // of a simulation: where its schedule speaks of what
   bool simulated = false;
-  std::map<std::string, std::string> parts_of;  // of a merge: the input that holds an output of all parts
+  std::map<std::string, std::string> parts_of;    // of a merge: the input that holds an output of all parts
+  mutable runtime::Slots<SettledLaunch> settled;  // dies before the code
 };
 
 struct Executable::State {

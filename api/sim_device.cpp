@@ -20,8 +20,7 @@ class SimulatedCode : public DeviceCode {
     throw InternalError("tensors of a simulation lie with the host");
   }
   void check_pointer(const std::string&, const void*) const override {}
-  ScratchLease scratch(std::int64_t, void*) const override { return {}; }
-  void launch(const std::vector<KernelLaunch>&, void*) const override {
+  std::unique_ptr<BoundLaunch> bind(std::vector<KernelLaunch>, std::int64_t) const override {
     throw InternalError("a simulation runs a program, not its kernels");
   }
 };

@@ -4,14 +4,11 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <csignal>
-#include <cstdlib>
-#include <random>
 
 #include "compiler/support/diagnostic.h"
+#include "runtime/cache_aside.h"
+#include "runtime/cache_files.h"
 #include "runtime/cache_lock.h"
 #include "runtime/cache_manifest.h"
 
@@ -21,95 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMostBytesOfAFile = std::uint64_t{1} << 30;
-constexpr std::uint64_t kMostBytesOfAManifest = 1 << 16;
-constexpr const char* kAsideName = "tmp";
-constexpr const char* kLocksName = "locks";
-// A process that writes an entry for longer than this has died.
-constexpr std::chrono::hours kAbandonedAfter{1};
-
-bool is_own(const struct stat& status) { return status.st_uid == ::geteuid(); }
-
-FileDescriptor open_directory_at(const FileDescriptor& parent, const char* name) {
-  return FileDescriptor(::openat(parent.number(), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-}
-
-// Makes a directory of our own below `parent` where there is none, and opens it.
-FileDescriptor make_directory_at(const FileDescriptor& parent, const char* name) {
-  if (::mkdirat(parent.number(), name, 0700) != 0 && errno != EEXIST) return {};
-  FileDescriptor directory = open_directory_at(parent, name);
-  struct stat status {};
-  if (!directory || ::fstat(directory.number(), &status) != 0) return {};
-  if (!is_own(status)) {
-    errno = EPERM;
-    return {};
-  }
-  return directory;
-}
-
-// Reads a file of our own of at most `most` bytes. Says in `damage` why it can't.
-std::optional<std::string> read_own_file(const FileDescriptor& directory, const std::string& name, std::uint64_t most,
-                                         std::string& damage) {
-  // O_NONBLOCK: a fifo that somebody put there must not stop us.
-  const FileDescriptor file(::openat(directory.number(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  struct stat status {};
-  if (!file || ::fstat(file.number(), &status) != 0) {
-    damage = fmt::format("{} can't be read: {}", name, error_text(errno));
-    return std::nullopt;
-  }
-  if (!S_ISREG(status.st_mode) || !is_own(status)) {
-    damage = fmt::format("{} is no file of this user", name);
-    return std::nullopt;
-  }
-  const auto size = static_cast<std::uint64_t>(status.st_size);
-  if (size > most) {
-    damage = fmt::format("{} has {} bytes, at most {} are expected", name, size, most);
-    return std::nullopt;
-  }
-  std::string bytes(size, '\0');
-  std::size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t got = ::read(file.number(), bytes.data() + done, bytes.size() - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) {
-      damage = fmt::format("{} ends after {} of {} bytes", name, done, bytes.size());
-      return std::nullopt;
-    }
-    done += static_cast<std::size_t>(got);
-  }
-  return bytes;
-}
-
-bool write_file(const FileDescriptor& directory, const std::string& name, std::string_view bytes) {
-  const FileDescriptor file(
-      ::openat(directory.number(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!file) return false;
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file.number(), bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
-// A name that no other process, thread or earlier call uses.
-std::string unique_name(const std::string& key) {
-  static std::atomic<std::uint64_t> calls{0};
-  std::random_device random;
-  return fmt::format("{}.{}.{}.{:08x}", key.substr(0, 16), ::getpid(), calls++, random());
-}
-
-// Whether the process that made `name` (see unique_name) no longer runs on this machine.
-bool maker_died(const std::string& name) {
-  const std::size_t start = name.find('.') + 1;
-  const int pid = std::atoi(name.c_str() + start);
-  return pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH;
-}
-
-void remove_tree(const fs::path& path) {
-  std::error_code ignored;
-  fs::remove_all(path, ignored);
-}
+// Entries are renamed away by those who evict and replace; to meet that more often than this is no accident.
+constexpr int kMostReads = 8;
 
 }  // namespace
 
@@ -128,22 +38,24 @@ const std::string* find_file(const CacheFiles& files, std::string_view name) {
   return nullptr;
 }
 
-DiskCache::DiskCache(fs::path root) : root_(std::move(root)) {}
+DiskCache::DiskCache(fs::path root, std::optional<std::uint64_t> limit) : root_(std::move(root)), limit_(limit) {}
 
 DiskCache::DiskCache(DiskCache&& other) noexcept
     : root_(std::move(other.root_)),
+      limit_(other.limit_),
       warned_(std::move(other.warned_)),
       warnings_(std::move(other.warnings_)),
-      unusable_(other.unusable_) {}
+      unusable_(std::move(other.unusable_)) {}
 
 DiskCache DiskCache::from_environment(const Environment& environment) {
   std::error_code error;
+  const std::optional<std::uint64_t> limit = environment.cache_limit;
   // Base directories that aren't absolute are ignored, as the XDG specification demands; our own variable may be
   // relative.
   const auto absolute = [](const std::optional<std::string>& path) { return path && path->front() == '/'; };
-  if (environment.cache_dir) return DiskCache(fs::absolute(*environment.cache_dir, error));
-  if (absolute(environment.xdg_cache_home)) return DiskCache(fs::path(*environment.xdg_cache_home) / "astatide");
-  if (absolute(environment.home)) return DiskCache(fs::path(*environment.home) / ".cache" / "astatide");
+  if (environment.cache_dir) return DiskCache(fs::absolute(*environment.cache_dir, error), limit);
+  if (absolute(environment.xdg_cache_home)) return DiskCache(fs::path(*environment.xdg_cache_home) / "astatide", limit);
+  if (absolute(environment.home)) return DiskCache(fs::path(*environment.home) / ".cache" / "astatide", limit);
   DiskCache none{fs::path()};
   none.warn(
       "no place for the kernel cache: set ASTATIDE_CACHE_DIR, XDG_CACHE_HOME or HOME; kernels are kept in memory only");
@@ -183,7 +95,7 @@ FileDescriptor DiskCache::open_root(Missing missing) {
     warn_unusable(error_text(errno));
     return {};
   }
-  if (!is_own(status)) {
+  if (status.st_uid != ::geteuid()) {
     warn_unusable(fmt::format("it belongs to user {}, this process runs as {}", status.st_uid, ::geteuid()));
     return {};
   }
@@ -206,16 +118,29 @@ std::optional<CacheFiles> DiskCache::find(const std::string& key) {
   return files;
 }
 
-// Nothing with an empty `damage` when there is no entry; nothing with a reason when there is one that can't be used.
 std::optional<CacheFiles> DiskCache::read_entry(const FileDescriptor& root, const std::string& key,
                                                 std::string& damage) {
-  const FileDescriptor directory = open_directory_at(root, key.c_str());
-  if (!directory) {
-    if (errno != ENOENT) damage = fmt::format("it is no directory that can be read ({})", error_text(errno));
-    return std::nullopt;
+  for (int n = 0; n < kMostReads; ++n) {
+    damage.clear();
+    FileDescriptor directory = open_directory_at(root, key);
+    if (!directory) {
+      if (errno != ENOENT) damage = fmt::format("it is no directory that can be read ({})", error_text(errno));
+      return std::nullopt;
+    }
+    std::optional<CacheFiles> files = read_files(directory, key, damage);
+    if (files) {
+      // What was used last is evicted last. Where the place can only be read, nothing is evicted either.
+      ::utimensat(directory.number(), kManifestName.data(), nullptr, 0);
+      return files;
+    }
+    if (still_names(root, key, directory)) return std::nullopt;
   }
-  struct stat status {};
-  if (::fstat(directory.number(), &status) != 0 || !is_own(status)) {
+  damage.clear();
+  return std::nullopt;
+}
+
+std::optional<CacheFiles> read_files(const FileDescriptor& directory, const std::string& key, std::string& damage) {
+  if (!is_own(directory)) {
     damage = "it belongs to another user";
     return std::nullopt;
   }
@@ -223,7 +148,7 @@ std::optional<CacheFiles> DiskCache::read_entry(const FileDescriptor& root, cons
   if (!text) return std::nullopt;
   const auto manifest = parse_manifest(*text);
   if (!manifest || manifest->key != key) {
-    damage = "its manifest is damaged";
+    damage = is_manifest_of_another_version(*text) ? "it is of another version" : "its manifest is damaged";
     return std::nullopt;
   }
   CacheFiles files;
@@ -249,36 +174,42 @@ bool DiskCache::store(const std::string& key, const CacheFiles& files) {
     if (!is_cache_file_name(file.name)) throw InternalError("no name for a file of a cache entry: " + file.name);
   }
   const FileDescriptor root = open_root(Missing::is_made);
-  return root && publish(root, key, files);
+  if (!root) return false;
+  std::uint64_t bytes = 0;
+  for (const CacheFile& file : files) bytes += file.bytes.size();
+  if (limit_ && bytes > *limit_) {
+    warn(fmt::format("{}: an entry of {} bytes is not kept, the limit of the kernel cache is {}", root_.string(), bytes,
+                     *limit_));
+    return false;
+  }
+  const bool published = publish(root, key, files);
+  if (published && limit_) evict(*limit_);
+  return published;
 }
 
 bool DiskCache::publish(const FileDescriptor& root, const std::string& key, const CacheFiles& files) {
   const FileDescriptor aside = make_directory_at(root, kAsideName);
-  const std::string name = unique_name(key);
   const fs::path aside_path = root_ / kAsideName;
-  FileDescriptor entry;
-  bool written = aside && ::mkdirat(aside.number(), name.c_str(), 0700) == 0;
-  if (written) {
-    entry = open_directory_at(aside, name.c_str());
-    written = static_cast<bool>(entry);
-  }
-  for (const CacheFile& file : files) written = written && write_file(entry, file.name, file.bytes);
-  written = written && write_file(entry, std::string(kManifestName), print_manifest(key, files));
+  AsideFolder entry;
+  if (aside) entry = AsideFolder::make(aside, key);
+  bool written = static_cast<bool>(entry);
+  for (const CacheFile& file : files) written = written && write_new_file(entry.folder(), file.name, file.bytes);
+  written = written && write_new_file(entry.folder(), std::string(kManifestName), print_manifest(key, files));
   if (!written) {
     const int error = errno;
-    if (aside) remove_tree(aside_path / name);
+    if (entry) remove_tree(aside_path / entry.name());
     warn_unusable("it can't be written: " + error_text(error));
     return false;
   }
 
   const auto rename_into_place = [&] {
-    return ::renameat(aside.number(), name.c_str(), root.number(), key.c_str()) == 0;
+    return ::renameat(aside.number(), entry.name().c_str(), root.number(), key.c_str()) == 0;
   };
   bool published = rename_into_place();
   if (!published && (errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR)) {
     std::string damage;
     if (read_entry(root, key, damage)) {
-      remove_tree(aside_path / name);
+      remove_tree(aside_path / entry.name());
       return true;
     }
     const std::string dead = unique_name(key);
@@ -290,24 +221,10 @@ bool DiskCache::publish(const FileDescriptor& root, const std::string& key, cons
     remove_tree(aside_path / dead);
   }
   const int error = errno;
-  remove_tree(aside_path / name);
+  remove_tree(aside_path / entry.name());
   if (!published) warn_unusable("it can't be written: " + error_text(error));
-  remove_abandoned();
+  remove_abandoned(aside, aside_path);
   return published;
-}
-
-void DiskCache::remove_abandoned() {
-  std::error_code ignored;
-  const auto now = fs::file_time_type::clock::now();
-  std::vector<fs::path> abandoned;
-  for (const auto& item : fs::directory_iterator(root_ / kAsideName, ignored)) {
-    std::error_code failed;
-    const auto written = fs::last_write_time(item.path(), failed);
-    if ((!failed && now - written > kAbandonedAfter) || maker_died(item.path().filename().string())) {
-      abandoned.push_back(item.path());
-    }
-  }
-  for (const fs::path& path : abandoned) remove_tree(path);
 }
 
 DiskCache::Found DiskCache::find_or_build(const std::string& key, const std::function<CacheFiles()>& build,
@@ -330,57 +247,11 @@ DiskCache::Found DiskCache::find_or_build(const std::string& key, const std::fun
   return found;
 }
 
-std::vector<CacheEntryInfo> DiskCache::list() {
-  std::vector<CacheEntryInfo> entries;
-  const FileDescriptor root = open_root(Missing::stays);
-  if (!root) return entries;
-  std::error_code ignored;
-  for (const auto& item : fs::directory_iterator(root_, ignored)) {
-    const std::string key = item.path().filename().string();
-    if (!is_cache_key(key)) continue;
-    const FileDescriptor directory = open_directory_at(root, key.c_str());
-    std::string damage;
-    const auto text =
-        directory ? read_own_file(directory, std::string(kManifestName), kMostBytesOfAManifest, damage) : std::nullopt;
-    const auto manifest = text ? parse_manifest(*text) : std::nullopt;
-    if (!manifest) continue;
-    CacheEntryInfo info;
-    info.key = key;
-    for (const ManifestFile& file : manifest->files) {
-      info.bytes += file.size;
-      info.files.push_back(file.name);
-    }
-    entries.push_back(std::move(info));
-  }
-  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
-  return entries;
-}
-
-std::size_t DiskCache::clear() {
-  const FileDescriptor root = open_root(Missing::stays);
-  if (!root) {
-    const std::lock_guard lock(mutex_);
-    if (unusable_) throw UserError(warnings_.empty() ? "the kernel cache can't be used" : warnings_.back());
-    return 0;
-  }
-  const FileDescriptor aside = make_directory_at(root, kAsideName);
-  if (!aside)
-    throw UserError(fmt::format("the kernel cache {} can't be written: {}", root_.string(), error_text(errno)));
-  std::vector<std::string> keys;
-  std::error_code ignored;
-  for (const auto& item : fs::directory_iterator(root_, ignored)) {
-    if (is_cache_key(item.path().filename().string())) keys.push_back(item.path().filename().string());
-  }
-  std::size_t removed = 0;
-  for (const std::string& key : keys) {
-    // Renamed first: a reader then finds the whole entry or none.
-    const std::string dead = unique_name(key);
-    if (::renameat(root.number(), key.c_str(), aside.number(), dead.c_str()) != 0) continue;
-    remove_tree(root_ / kAsideName / dead);
-    ++removed;
-  }
-  remove_abandoned();
-  return removed;
+std::optional<std::string> DiskCache::why_unusable() {
+  if (root_.empty()) return "there is no folder for the kernel cache";
+  const std::lock_guard lock(mutex_);
+  if (unusable_.empty()) return std::nullopt;
+  return unusable_;
 }
 
 std::vector<std::string> DiskCache::take_warnings() {
@@ -394,11 +265,14 @@ void DiskCache::warn(std::string message) {
 }
 
 void DiskCache::warn_unusable(const std::string& reason) {
+  std::string message =
+      fmt::format("the kernel cache {} is not used, kernels are kept in memory only: {}", root_.string(), reason);
   {
     const std::lock_guard lock(mutex_);
-    if (std::exchange(unusable_, true)) return;
+    if (!unusable_.empty()) return;
+    unusable_ = message;
   }
-  warn(fmt::format("the kernel cache {} is not used, kernels are kept in memory only: {}", root_.string(), reason));
+  warn(std::move(message));
 }
 
 }  // namespace astatide::runtime

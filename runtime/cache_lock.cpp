@@ -2,27 +2,14 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <thread>
 
+#include "runtime/cache_files.h"
+
 namespace astatide::runtime {
-namespace {
-
-// Whether `file` is still what its name stands for: a holder removes the file, and a waiter may then own a lock on
-// nothing.
-bool is_current(const FileDescriptor& directory, const std::string& name, const FileDescriptor& file) {
-  struct stat held {
-  }, named{};
-  return ::fstat(file.number(), &held) == 0 &&
-         ::fstatat(directory.number(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 && held.st_ino == named.st_ino &&
-         held.st_dev == named.st_dev;
-}
-
-}  // namespace
-
 CacheLock CacheLock::acquire(const FileDescriptor& directory, const std::string& name,
                              std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
@@ -36,7 +23,8 @@ CacheLock CacheLock::acquire(const FileDescriptor& directory, const std::string&
       std::this_thread::sleep_for(pause);
       pause = std::min(2 * pause, std::chrono::milliseconds(20));
     }
-    if (is_current(directory, name, file)) {
+    // A holder removes the file, and a waiter may then own a lock on nothing.
+    if (still_names(directory, name, file)) {
       CacheLock lock;
       lock.directory_ = FileDescriptor(::fcntl(directory.number(), F_DUPFD_CLOEXEC, 0));
       lock.file_ = std::move(file);
@@ -65,7 +53,7 @@ CacheLock& CacheLock::operator=(CacheLock&& other) noexcept {
 void CacheLock::release() {
   if (!file_) return;
   // Removed while the lock is held: after it, the name may be another holder's file.
-  if (directory_ && is_current(directory_, name_, file_)) ::unlinkat(directory_.number(), name_.c_str(), 0);
+  if (directory_ && still_names(directory_, name_, file_)) ::unlinkat(directory_.number(), name_.c_str(), 0);
   file_ = FileDescriptor();
 }
 

@@ -13,7 +13,8 @@ namespace astatide::runtime {
 class CacheLock {
  public:
   CacheLock() = default;
-  /// Waits for at most `patience`. The lock that comes back may be empty: time was up, or the file system has no locks.
+  /// Waits for at most `patience`. The lock that comes back may be empty: time was up
+  /// (errno is EWOULDBLOCK), or the file system has no locks.
   static CacheLock acquire(const FileDescriptor& directory, const std::string& name,
                            std::chrono::milliseconds patience);
   ~CacheLock();

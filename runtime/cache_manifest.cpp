@@ -64,4 +64,13 @@ std::optional<Manifest> parse_manifest(std::string_view text) {
   return manifest;
 }
 
+bool is_manifest_of_another_version(std::string_view text) {
+  const auto line = take_until(text, '\n');
+  constexpr std::string_view kStart = "astatide cache ";
+  if (!line || !line->starts_with(kStart)) return false;
+  const std::string_view version = line->substr(kStart.size());
+  return !version.empty() && version.find_first_not_of("0123456789") == std::string_view::npos &&
+         version != std::to_string(kCacheVersion);
+}
+
 }  // namespace astatide::runtime

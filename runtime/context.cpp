@@ -3,17 +3,13 @@
 #include "compiler/support/diagnostic.h"
 
 namespace astatide::runtime {
-namespace {
-
-std::uint64_t ask_id(ContextHandle handle) {
+std::uint64_t Context::id_of(ContextHandle handle) {
   const auto ask = driver().api().ctx_get_id;
   unsigned long long id = 0;
   // Drivers before 12.0 have no ids; there the handle is the best name for a context.
   if (ask == nullptr || ask(handle, &id) != DriverResult::success) return reinterpret_cast<std::uintptr_t>(handle);
   return id;
 }
-
-}  // namespace
 
 Context Context::primary(int ordinal) {
   const Driver& cuda = driver();
@@ -22,7 +18,7 @@ Context Context::primary(int ordinal) {
   state->device = &device;
   cuda.check(cuda.api().primary_ctx_retain(&state->handle, ordinal), "retain the primary context of cuda:", ordinal);
   state->retained = true;
-  state->id = ask_id(state->handle);
+  state->id = id_of(state->handle);
   Context context;
   context.state_ = std::move(state);
   return context;
@@ -41,7 +37,7 @@ Context Context::borrow(ContextHandle handle) {
   auto state = std::make_shared<State>();
   state->handle = handle;
   state->device = &cuda.device(0);
-  state->id = ask_id(handle);
+  state->id = id_of(handle);
   Context context;
   context.state_ = state;
   // cuCtxGetDevice answers for the current context only.

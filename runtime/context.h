@@ -23,6 +23,7 @@ class Context {
   const DeviceFacts& device() const { return *state_->device; }
   /// Differs between any two contexts of a process, also where the driver reuses the handle of a destroyed one.
   std::uint64_t id() const { return state_->id; }
+  static std::uint64_t id_of(ContextHandle handle);
   /// Waits for all work in this context.
   void synchronize() const;
 

@@ -147,8 +147,9 @@ void Driver::fail(DriverResult result, const std::string& act) const {
 }
 
 const Driver& driver() {
-  static const Driver loaded = Driver::load(read_environment().libcuda.value_or(kDriverLibrary));
-  return loaded;
+  // Never destroyed: a static object of the caller may hold kernels, and release them after everything here is gone.
+  static const Driver* const loaded = new Driver(Driver::load(read_environment().libcuda.value_or(kDriverLibrary)));
+  return *loaded;
 }
 
 }  // namespace astatide::runtime

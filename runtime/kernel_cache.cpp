@@ -11,11 +11,12 @@ constexpr const char* kPtxName = "kernel.ptx";
 constexpr const char* kLogName = "log";
 constexpr const char* kTargetName = "target";
 
-CacheFiles files_of(const CompileRequest& request, const CompiledBinary& binary) {
+CacheFiles files_of(const CompileRequest& request, const CompiledBinary& binary, const BuildNotes& notes) {
   CacheFiles files = {{kSourceName, request.source},
                       {binary.kind == BinaryKind::cubin ? kCubinName : kPtxName, binary.bytes},
                       {kTargetName, binary.target},
                       {kLogName, binary.log}};
+  add_notes(files, notes, binary.seconds);
   for (std::size_t i = 0; i < request.headers.size(); ++i) {
     // The name a source includes may hold slashes; the entry is for people to read, so the last part is enough.
     const std::string& name = request.headers[i].name;
@@ -66,7 +67,8 @@ std::string kernel_cache_key(const CompileRequest& request, const NvrtcVersion& 
 
 KernelCache::KernelCache(DiskCache disk) : disk_(std::move(disk)) {}
 
-std::pair<std::shared_ptr<const Artifact>, CacheOrigin> KernelCache::compile(const CompileRequest& request) {
+std::pair<std::shared_ptr<const Artifact>, CacheOrigin> KernelCache::compile(const CompileRequest& request,
+                                                                             const BuildNotes& notes) {
   // A target that can't be served leaves no trace on disk.
   const NvrtcFacts& facts = known_facts();
   choose_architecture(request.target, request.output, facts.supported, facts.version);
@@ -88,7 +90,7 @@ std::pair<std::shared_ptr<const Artifact>, CacheOrigin> KernelCache::compile(con
     return {std::move(artifact), CacheOrigin::memory};
   }
   try {
-    auto result = read_or_compile(request, key);
+    auto result = read_or_compile(request, notes, key);
     promise.set_value(result.first);
     return result;
   } catch (...) {
@@ -109,13 +111,14 @@ const NvrtcFacts& KernelCache::known_facts() {
 }
 
 std::pair<std::shared_ptr<const Artifact>, CacheOrigin> KernelCache::read_or_compile(const CompileRequest& request,
+                                                                                     const BuildNotes& notes,
                                                                                      const std::string& key) {
   auto artifact = std::make_shared<Artifact>();
   artifact->key = key;
   DiskCache::Found found = disk_.find_or_build(key, [&] {
     ++counters_->compiles;
     artifact->binary = nvrtc().compile(request);
-    return files_of(request, artifact->binary);
+    return files_of(request, artifact->binary, notes);
   });
   if (found.built) {
     keep_nvrtc_facts(disk_, known_facts());

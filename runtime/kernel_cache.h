@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/build_notes.h"
 #include "runtime/cache.h"
 #include "runtime/counters.h"
 #include "runtime/module.h"
@@ -39,8 +40,10 @@ class KernelCache {
  public:
   explicit KernelCache(DiskCache disk);
 
-  /// The artifact of a request. Needs NVRTC, no device. Throws as Nvrtc::load and Nvrtc::compile.
-  std::pair<std::shared_ptr<const Artifact>, CacheOrigin> compile(const CompileRequest& request);
+  /// The artifact of a request; `notes` go to the disk with what is compiled. Needs NVRTC, no device. Throws as
+  /// Nvrtc::load and Nvrtc::compile.
+  std::pair<std::shared_ptr<const Artifact>, CacheOrigin> compile(const CompileRequest& request,
+                                                                  const BuildNotes& notes = {});
 
   /// The artifact of a request, loaded into a context. Throws as compile() and Module.
   std::pair<std::shared_ptr<const Module>, CacheOrigin> load(const Context& context, const CompileRequest& request);
@@ -53,6 +56,7 @@ class KernelCache {
 
  private:
   std::pair<std::shared_ptr<const Artifact>, CacheOrigin> read_or_compile(const CompileRequest& request,
+                                                                          const BuildNotes& notes,
                                                                           const std::string& key);
   /// Asked for once; a failure is asked for again.
   const NvrtcFacts& known_facts();

@@ -3,7 +3,6 @@
 #include <llvm/ExecutionEngine/Orc/ExecutionUtils.h>
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
 #include <llvm/Support/MemoryBuffer.h>
-#include <llvm/Support/TargetSelect.h>
 
 #include <chrono>
 
@@ -28,11 +27,7 @@ struct OrcModule::Jit {
 };
 
 OrcModule::OrcModule(const std::string& name, const std::string& object) : jit_(std::make_unique<Jit>()) {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    llvm::InitializeNativeTarget();
-    llvm::InitializeNativeTargetAsmPrinter();
-  });
+  initialize_llvm();
   jit_->jit = checked(llvm::orc::LLJITBuilder().create(), "can't start LLVM's JIT");
   // Rare operations (pow, copies of blocks) are calls into the process's libraries.
   const char prefix = jit_->jit->getDataLayout().getGlobalPrefix();
@@ -57,7 +52,7 @@ std::string orc_cache_key(const OrcRequest& request) {
   return key.key();
 }
 
-OrcCache::Loaded OrcCache::load(const OrcRequest& request) {
+OrcCache::Loaded OrcCache::load(const OrcRequest& request, const BuildNotes& notes) {
   const std::string key = orc_cache_key(request);
   std::promise<std::shared_ptr<const OrcModule>> promise;
   {
@@ -76,7 +71,9 @@ OrcCache::Loaded OrcCache::load(const OrcRequest& request) {
       const auto start = std::chrono::steady_clock::now();
       std::string object = compile_object(request);
       seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      return {{kObjectName, std::move(object)}, {kBitcodeName, request.bitcode}};
+      CacheFiles files = {{kObjectName, std::move(object)}, {kBitcodeName, request.bitcode}};
+      add_notes(files, notes, seconds);
+      return files;
     };
     DiskCache::Found entry = disk_.find_or_build(key, build);
     // An entry of this key without an object can only be another version's: build over it in memory.

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/build_notes.h"
 #include "runtime/cache.h"
 #include "runtime/kernel_cache.h"
 
@@ -15,6 +16,9 @@ namespace astatide::runtime {
 
 /// void kernel(args, tile_begin, tile_end, workspace); see CpuKernel of the compiler.
 using CpuFunction = void (*)(const std::uint64_t*, std::int64_t, std::int64_t, void*);
+
+/// Starts LLVM's backend for this machine, once a process.
+void initialize_llvm();
 
 /// LLVM bitcode and the machine that it is for, in LLVM's names.
 struct OrcRequest {
@@ -64,7 +68,8 @@ class OrcCache {
     CacheOrigin origin = CacheOrigin::none;
     double compile_seconds = 0;
   };
-  Loaded load(const OrcRequest& request);
+  /// `notes` go to the disk with what is compiled.
+  Loaded load(const OrcRequest& request, const BuildNotes& notes = {});
 
  private:
   DiskCache& disk_;

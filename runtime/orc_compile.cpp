@@ -17,12 +17,7 @@ namespace astatide::runtime {
 namespace {
 
 std::unique_ptr<llvm::TargetMachine> make_machine(const std::string& triple, const OrcRequest& request) {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    llvm::InitializeNativeTarget();
-    llvm::InitializeNativeTargetAsmPrinter();
-    llvm::InitializeNativeTargetAsmParser();
-  });
+  initialize_llvm();
   std::string message;
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, message);
   if (!target) throw UserError("LLVM has no backend for " + triple, {message});
@@ -70,6 +65,16 @@ std::string compile(const OrcRequest& request, llvm::CodeGenFileType kind) {
 }
 
 }  // namespace
+
+void initialize_llvm() {
+  // LLVM keeps its targets in a list of the process, which no lock guards.
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    llvm::InitializeNativeTargetAsmParser();
+  });
+}
 
 std::string llvm_version() { return LLVM_VERSION_STRING; }
 

@@ -6,19 +6,13 @@ namespace astatide::runtime {
 
 Stream Stream::create(const Context& context) {
   const ScopedCurrent scope(context);
-  auto state = std::make_shared<State>(State{context, nullptr, false});
-  driver().check(driver().api().stream_create(&state->handle, kStreamNonBlocking), "create a stream");
-  state->owned = true;
-  Stream stream;
-  stream.state_ = std::move(state);
+  Stream stream(context, nullptr);
+  driver().check(driver().api().stream_create(&stream.handle_, kStreamNonBlocking), "create a stream");
+  stream.owned_ = std::shared_ptr<const Owned>(new Owned{context, stream.handle_});
   return stream;
 }
 
-Stream Stream::borrow(const Context& context, StreamHandle handle) {
-  Stream stream;
-  stream.state_ = std::make_shared<State>(State{context, handle, false});
-  return stream;
-}
+Stream Stream::borrow(const Context& context, StreamHandle handle) { return Stream(context, handle); }
 
 void Stream::synchronize() const {
   const ScopedCurrent scope(context());
@@ -34,8 +28,7 @@ bool Stream::is_capturing() const {
   return status != kCaptureStatusNone;
 }
 
-Stream::State::~State() {
-  if (!owned) return;
+Stream::Owned::~Owned() {
   try {
     const ScopedCurrent scope(context);
     driver().api().stream_destroy(handle);

@@ -13,24 +13,25 @@ class Stream {
   static Stream create(const Context& context);
   static Stream borrow(const Context& context, StreamHandle handle);
 
-  StreamHandle handle() const { return state_->handle; }
-  const Context& context() const { return state_->context; }
+  StreamHandle handle() const { return handle_; }
+  const Context& context() const { return context_; }
   /// Whether what is put into the stream becomes a part of a graph.
   bool is_capturing() const;
   /// Waits for all work in the stream. Errors of kernels that ran in it surface here.
   void synchronize() const;
 
  private:
-  Stream() = default;
+  Stream(const Context& context, StreamHandle handle) : context_(context), handle_(handle) {}
 
-  struct State {
+  struct Owned {
     Context context;
     StreamHandle handle = nullptr;
-    bool owned = false;
-    ~State();
+    ~Owned();
   };
 
-  std::shared_ptr<const State> state_;
+  Context context_;
+  StreamHandle handle_ = nullptr;
+  std::shared_ptr<const Owned> owned_;  // none for the caller's
 };
 
 /// While it lives, this thread may allocate and wait although a stream of it is being captured: what it does then has

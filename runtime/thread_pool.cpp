@@ -23,7 +23,7 @@ int processors_of_this_process() {
 
 struct ThreadPool::Job {
   std::int64_t count, chunk;
-  const std::function<void(int, std::int64_t, std::int64_t)>& body;
+  RangeBody body;
   std::atomic<std::int64_t> next{0};
   std::mutex mutex;  // guards the exception
   std::exception_ptr failure;
@@ -75,8 +75,7 @@ void ThreadPool::run(int worker) {
   }
 }
 
-void ThreadPool::for_each_range(std::int64_t count, std::int64_t chunk,
-                                const std::function<void(int, std::int64_t, std::int64_t)>& body) {
+void ThreadPool::for_each_range(std::int64_t count, std::int64_t chunk, RangeBody body) {
   if (count <= 0) return;
   const std::lock_guard call(call_);
   Job job{count, std::max<std::int64_t>(1, chunk), body, {}, {}, {}};

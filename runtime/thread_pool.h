@@ -3,12 +3,26 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 namespace astatide::runtime {
+
+/// Names a callable of someone who outlives the call; nothing is copied or allocated.
+class RangeBody {
+ public:
+  template <class Body>
+  RangeBody(const Body& body)
+      : body_(&body), call_([](const void* self, int worker, std::int64_t begin, std::int64_t end) {
+          (*static_cast<const Body*>(self))(worker, begin, end);
+        }) {}
+  void operator()(int worker, std::int64_t begin, std::int64_t end) const { call_(body_, worker, begin, end); }
+
+ private:
+  const void* body_;
+  void (*call_)(const void*, int, std::int64_t, std::int64_t);
+};
 
 /// Threads that share out ranges of numbers. The caller is worker 0.
 class ThreadPool {
@@ -22,11 +36,11 @@ class ThreadPool {
 
   int workers() const { return static_cast<int>(threads_.size()) + 1; }
 
-  /// Calls body(worker, begin, end) for consecutive ranges that cover 0 .. count-1, at most `chunk` long. A worker
-  /// takes the next range when it is done with its last, so ranges of unequal cost balance. Returns when all are done;
-  /// the first exception passes. Calls from several threads take turns; a body must not call.
-  void for_each_range(std::int64_t count, std::int64_t chunk,
-                      const std::function<void(int worker, std::int64_t begin, std::int64_t end)>& body);
+  /// Calls body(int worker, std::int64_t begin, std::int64_t end) for consecutive ranges that cover 0 .. count-1, at
+  /// most `chunk` long. A worker takes the next range when it is done with its last, so ranges of unequal cost balance.
+  /// Returns when all are done; the first exception passes. Calls from several threads take turns; a body must not
+  /// call.
+  void for_each_range(std::int64_t count, std::int64_t chunk, RangeBody body);
 
  private:
   struct Job;

@@ -45,6 +45,7 @@ nlohmann::json to_json(const Result& result) {
        {{"median", result.time.median_ms}, {"min", result.time.min_ms}, {"repetitions", result.time.repetitions}}},
       {"outputs", outputs},
       {"compiles", result.counters.compiles},
+      {"counters", counters_by_name(result.counters)},
       {"cache", result.report.cache},
       {"lower_ms", result.report.lower_ms},
       {"compile_ms", result.report.compile_ms},
@@ -67,6 +68,7 @@ std::string to_text(const Result& result) {
                       result.time.min_ms, result.time.repetitions);
   text += fmt::format("  compiled   in {:.1f} ms, source in {:.1f} ms, cache: {}\n", result.report.compile_ms,
                       result.report.lower_ms, result.report.cache);
+  text += fmt::format("  counters   {}\n", counters_text(result.counters));
   if (result.workspace_bytes > 0) text += fmt::format("  scratch    {} bytes\n", result.workspace_bytes);
   for (const OutputCheck& check : result.checks) {
     text += fmt::format("  {:<10} error {:.3g} of at most {:.3g}, relative {:.3g}, plain f32 {:.3g}: {}\n", check.name,
@@ -80,6 +82,18 @@ std::string to_text(const Result& result) {
 }
 
 }  // namespace
+
+std::map<std::string, std::uint64_t> counters_by_name(const Counters& counters) {
+  return {{"compiles", counters.compiles},
+          {"disk_hits", counters.disk_hits},
+          {"memory_hits", counters.memory_hits},
+          {"launches", counters.launches}};
+}
+
+std::string counters_text(const Counters& counters) {
+  return fmt::format("{} compiled, {} from disk, {} from memory, {} launches", counters.compiles, counters.disk_hits,
+                     counters.memory_hits, counters.launches);
+}
 
 int LaunchWords::repetitions() const { return static_cast<int>(parse_number(repeat, "--repeat", 0, 1'000'000)); }
 

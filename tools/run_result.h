@@ -29,6 +29,10 @@ struct LaunchWords {
 /// --device, --output, --repeat, --threads, --check and --json.
 void add_launch_options(CLI::App& command, LaunchWords& words);
 
+/// What an engine did, for programs and for people.
+std::map<std::string, std::uint64_t> counters_by_name(const Counters& counters);
+std::string counters_text(const Counters& counters);
+
 /// What one run of the program computed.
 struct Result {
   std::string algorithm;

@@ -82,10 +82,10 @@ int bytes_of(tile::Parameter::Kind kind) {
   return kind == Kind::extent || kind == Kind::scalar ? 4 : 8;
 }
 
-/// What was recorded: maps and launches in order, the rest once.
+/// What was recorded: launches in order, maps and limits once, since the library makes none twice.
 struct Record {
-  std::vector<std::string> maps, launches, clears;
-  std::set<std::string> allowed;
+  std::vector<std::string> launches, clears;
+  std::set<std::string> maps, allowed;
 };
 
 std::vector<std::string> split(const std::string& text, char at) {
@@ -98,7 +98,7 @@ std::vector<std::string> split(const std::string& text, char at) {
 Record read_record(const std::filesystem::path& log) {
   Record out;
   for (const std::string& line : split(read_bytes(log), '\n')) {
-    if (line.starts_with("map ")) out.maps.push_back(line);
+    if (line.starts_with("map ")) out.maps.insert(line);
     if (line.starts_with("launch ")) out.launches.push_back(line);
     if (line.starts_with("clear ")) out.clears.push_back(line);
     if (line.starts_with("allow ")) out.allowed.insert(line);

@@ -1,21 +1,19 @@
-#include <fcntl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <filesystem>
-#include <functional>
 #include <thread>
 
 #include "runtime/cache.h"
 #include "runtime/cache_lock.h"
 #include "runtime/cache_manifest.h"
+#include "tests/support/processes.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace astatide::runtime;
-using astatide::testing::TemporaryFolder;
+using namespace astatide::testing;
 namespace fs = std::filesystem;
 
 namespace {
@@ -28,53 +26,6 @@ std::string key_of(int request) { return CacheKeyBuilder().add("request", std::t
 CacheFiles files_of(int request) {
   return {{"kernel.cu", "request " + std::to_string(request)},
           {"kernel.cubin", std::string(40000, static_cast<char>('a' + request))}};
-}
-
-// Adds a byte to a file: what many processes did can be counted in it.
-void count_in(const fs::path& path) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT, 0600);
-  if (file < 0 || ::write(file, "x", 1) != 1) ::_exit(9);
-  ::close(file);
-}
-
-std::size_t counted(const fs::path& path) { return fs::exists(path) ? fs::file_size(path) : 0; }
-
-// Runs `act(number)` in processes that start together; returns how many of them returned true.
-int run_together(int processes, const std::function<bool(int)>& act) {
-  int gate[2];
-  REQUIRE(::pipe(gate) == 0);
-  std::vector<pid_t> children;
-  for (int number = 0; number < processes; ++number) {
-    const pid_t child = ::fork();
-    REQUIRE(child >= 0);
-    if (child == 0) {
-      // The gate opens for all when the parent closes its end.
-      char ignored;
-      ::close(gate[1]);
-      while (::read(gate[0], &ignored, 1) > 0) {
-      }
-      bool good = false;
-      try {
-        good = act(number);
-      } catch (...) {
-      }
-      ::_exit(good ? 0 : 1);
-    }
-    children.push_back(child);
-  }
-  ::close(gate[0]);
-  ::close(gate[1]);
-  int good = 0;
-  for (pid_t child : children) {
-    int status = 0;
-    REQUIRE(::waitpid(child, &status, 0) == child);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) ++good;
-  }
-  return good;
-}
-
-std::size_t count_items(const fs::path& folder) {
-  return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
 }
 
 }  // namespace

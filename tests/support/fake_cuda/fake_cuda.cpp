@@ -23,8 +23,11 @@ int capability() {
   return text == nullptr ? 90 : std::atoi(text);
 }
 
+/// Without a log nothing is put together either: launches that are timed or counted do nothing else then.
+const char* log_path() { return std::getenv("ASTATIDE_FAKE_LOG"); }
+
 void record(const std::string& line) {
-  const char* path = std::getenv("ASTATIDE_FAKE_LOG");
+  const char* path = log_path();
   if (path == nullptr) return;
   if (std::FILE* file = std::fopen(path, "a")) {
     std::fputs((line + "\n").c_str(), file);
@@ -190,6 +193,7 @@ DriverResult cuTensorMapEncodeTiled(void* map, int type, std::uint32_t rank, voi
 
 DriverResult cuLaunchKernel(FunctionHandle function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned,
                             unsigned, unsigned shared, StreamHandle, void** parameters, void**) {
+  if (log_path() == nullptr) return DriverResult::success;
   const std::string name = reinterpret_cast<const char*>(function);
   std::string line = "launch " + name + " grid=" + std::to_string(x) + "," + std::to_string(y) + "," +
                      std::to_string(z) + " block=" + std::to_string(threads) + " shared=" + std::to_string(shared) +
