@@ -6,6 +6,7 @@
 #include <list>
 
 #include "api/executable_state.h"
+#include "compiler/algorithm/names.h"
 #include "compiler/support/contains.h"
 #include "runtime/host_tensor.h"
 
@@ -226,6 +227,17 @@ struct Bindings {
   const std::map<std::string, float>& scalars;
 };
 
+/// Refuses a workspace of the caller that the launch can't use.
+void check_workspace(const LaunchArguments& arguments, std::int64_t needed) {
+  if (needed == 0 || arguments.workspace == nullptr) return;
+  if (arguments.workspace_bytes && *arguments.workspace_bytes < needed)
+    throw UserError(fmt::format("the workspace has {} bytes, {} are needed", *arguments.workspace_bytes, needed),
+                    {"without a workspace of the caller the library keeps its own"});
+  if (reinterpret_cast<std::uintptr_t>(arguments.workspace) % kScratchAlignment != 0)
+    throw UserError(fmt::format("the workspace begins at {}, wanted is a multiple of {} bytes", arguments.workspace,
+                                kScratchAlignment));
+}
+
 std::shared_ptr<const MappedTensor> mapped_tensor(const tile::Parameter& parameter, const TensorView& view,
                                                   const Extents& extents) {
   const MapForm form = map_form(parameter, view.shape.size());
@@ -290,6 +302,7 @@ void Executable::launch(const LaunchArguments& arguments) const {
       });
   if (nothing_to_write) return;
   const Workspace workspace = place_tensors(compiled, extents);
+  check_workspace(arguments, workspace.bytes);
 
   std::vector<KernelLaunch> launches;
   for (std::size_t n = 0; n < program.kernels.size(); ++n)
