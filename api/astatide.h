@@ -15,6 +15,7 @@
 #include "compiler/pipeline.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/visibility.h"
 
 // Declare, schedule, compile, launch. Errors are UserError (with MachineError for what the machine lacks) and
 // InternalError; the library never prints, never exits, and has no global state beside the loaded driver.
@@ -25,7 +26,7 @@
 //                                                                .sizes = {{"D", 64}, {"Dv", 64}}});
 //   run.launch({.tensors = {{"Q", q}, {"K", k}, {"V", v}, {"O", o}, {"L", l}}, .stream = stream});
 
-namespace astatide {
+namespace ASTATIDE_PUBLIC astatide {
 
 struct Device {
   enum class Kind : std::uint8_t { cpu, cuda };
