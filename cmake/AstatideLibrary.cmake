@@ -57,7 +57,8 @@ function(astatide_shared_library name)
       list(APPEND outside ${linked})
     endif()
   endforeach()
-  list(FILTER outside EXCLUDE REGEX "^astatide_|^astatide$|BUILD_INTERFACE:astatide_options")
+  list(FILTER outside EXCLUDE REGEX "^astatide_|^astatide$|BUILD_INTERFACE:astatide_(options|yaml_cpp)")
+  list(APPEND outside ${ASTATIDE_SHARED_YAML_CPP})
   list(REMOVE_DUPLICATES outside)
   target_link_libraries(${name} PRIVATE ${outside} $<$<BOOL:${ASTATIDE_CPU}>:astatide_llvm>
     $<BUILD_INTERFACE:astatide_options>)
@@ -68,6 +69,10 @@ function(astatide_shared_library name)
       set_target_properties(${name} PROPERTIES ${property} "${value}")
     endif()
   endforeach()
+  if(ASTATIDE_STATIC_DEPS)
+    # yaml-cpp moves with it, in the same folder.
+    set_target_properties(${name} PROPERTIES BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN")
+  endif()
   # Before 1.0 a minor version may change anything.
   set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX OUTPUT_NAME ${arg_OUTPUT_NAME} VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
