@@ -17,6 +17,7 @@
 #include "compiler/pipeline.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/visibility.h"
 
 // Declare, schedule, compile, launch. Errors are UserError (with MachineError for what the machine lacks) and
 // InternalError; the library never prints, never exits, and has no global state beside the loaded driver.
@@ -27,7 +28,7 @@
 //                                                                .sizes = {{"D", 64}, {"Dv", 64}}});
 //   run.launch({.tensors = {{"Q", q}, {"K", k}, {"V", v}, {"O", o}, {"L", l}}, .stream = stream});
 
-namespace astatide {
+namespace ASTATIDE_PUBLIC astatide {
 
 struct Device {
   enum class Kind : std::uint8_t { cpu, cuda, sim };
@@ -86,6 +87,8 @@ struct LaunchArguments {
   /// the executable keeps its own, one for each stream. Growing it waits for the stream, so a launch that is captured
   /// into a graph brings its own.
   void* workspace = nullptr;
+  /// Of the workspace, where a launch is to refuse one that is too small.
+  std::optional<std::int64_t> workspace_bytes = std::nullopt;
   /// Looks at every place of such indices, however many, before anything is launched: pages that a tensor has not got,
   /// items that are longer than their extent or less than nothing, inputs that are not as monotone as they say. On a
   /// GPU the inputs of integers are copied to the host for it, which waits for the stream.
@@ -138,7 +141,7 @@ struct Prepared {
 struct BuildReport {
   std::string target;     // "sm_90a", "cpu"
   std::string cache;      // "none", "disk" or "memory": where the code came from
-  std::string source;     // CUDA source, or LLVM IR
+  std::string source;     // CUDA source; empty on the CPU
   std::string log;        // of NVRTC and ptxas
   double compile_ms = 0;  // code generation: NVRTC or LLVM
   double lower_ms = 0;    // algorithm and schedule to source

@@ -61,7 +61,9 @@ Recipe Engine::State::recipe_of(const Algorithm& algorithm, const Schedule& sche
   check_dtype(options.dtype);
   check_algorithm(algorithm);
   check_sizes(algorithm, options);
-  return {algorithm, print_schedule(schedule), known_extents(algorithm, schedule, options.sizes),
+  return {algorithm,
+          print_schedule(schedule),
+          known_extents(algorithm, schedule, options.sizes),
           [algorithm, schedule](const CompileOptions& with, const TraceHook& trace) {
             return compile(algorithm, schedule, with, trace);
           },
@@ -155,7 +157,8 @@ Engine::~Engine() = default;
 
 Executable Engine::build(const Algorithm& algorithm, const Schedule& schedule, const BuildOptions& request) {
   BuildOptions options = request;
-  if (options.device.kind == Device::Kind::sim && options.device.target.empty()) options.device.target = schedule.target;
+  if (options.device.kind == Device::Kind::sim && options.device.target.empty())
+    options.device.target = schedule.target;
   return state_->find_or_build(State::recipe_of(algorithm, schedule, options), options);
 }
 

@@ -230,6 +230,17 @@ struct Bindings {
   const std::map<std::string, float>& scalars;
 };
 
+/// Refuses a workspace of the caller that the launch can't use.
+void check_workspace(const LaunchArguments& arguments, std::int64_t needed) {
+  if (needed == 0 || arguments.workspace == nullptr) return;
+  if (arguments.workspace_bytes && *arguments.workspace_bytes < needed)
+    throw UserError(fmt::format("the workspace has {} bytes, {} are needed", *arguments.workspace_bytes, needed),
+                    {"without a workspace of the caller the library keeps its own"});
+  if (reinterpret_cast<std::uintptr_t>(arguments.workspace) % kScratchAlignment != 0)
+    throw UserError(fmt::format("the workspace begins at {}, wanted is a multiple of {} bytes", arguments.workspace,
+                                kScratchAlignment));
+}
+
 std::shared_ptr<const MappedTensor> mapped_tensor(const tile::Parameter& parameter, const TensorView& view,
                                                   const Extents& extents) {
   const MapForm form = map_form(parameter, view.shape.size());
@@ -278,12 +289,12 @@ ArgumentValue argument_of(const tile::Parameter& parameter, const Bindings& boun
 }
 
 /// Kernels for these shapes, strides and scalars.
-std::unique_ptr<BoundLaunch> bind_kernels(const Compiled& compiled, const std::vector<TensorView>& views,
-                                          const Extents& extents, const std::map<std::string, float>& scalars) {
+void bind_kernels(const Compiled& compiled, const Extents& extents, const std::map<std::string, float>& scalars,
+                  SettledLaunch& out) {
   const Workspace workspace = place_tensors(compiled, extents);
   std::map<std::string, std::size_t> numbers;
   for (std::size_t n = 0; n < compiled.declared.size(); ++n) numbers[compiled.declared[n].name] = n;
-  const Bindings bound{views, numbers, workspace, extents, scalars};
+  const Bindings bound{out.views, numbers, workspace, extents, scalars};
   std::vector<KernelLaunch> launches;
   for (std::size_t n = 0; n < compiled.program.kernels.size(); ++n) {
     const KernelPlan& plan = compiled.plan.kernels[n];
@@ -292,7 +303,8 @@ std::unique_ptr<BoundLaunch> bind_kernels(const Compiled& compiled, const std::v
     KernelLaunch& launch = launches.emplace_back(KernelLaunch{n, tiles, {}});
     for (const tile::Parameter& parameter : plan.parameters) launch.arguments.push_back(argument_of(parameter, bound));
   }
-  return compiled.code->bind(std::move(launches), workspace.bytes);
+  out.workspace_bytes = workspace.bytes;
+  out.kernels = compiled.code->bind(std::move(launches), workspace.bytes);
 }
 
 bool is_same_but_for_memory(const TensorView& a, const TensorView& b) {
@@ -336,13 +348,14 @@ std::unique_ptr<SettledLaunch> settle(const Compiled& compiled, const LaunchArgu
     out->views.back().data = nullptr;
     writes = writes || (declared.output && !is_empty(out->views.back()));
   }
-  if (writes) out->kernels = bind_kernels(compiled, out->views, chosen, scalars);
+  if (writes) bind_kernels(compiled, chosen, scalars, *out);
   return out;
 }
 
 void run(const Compiled& compiled, SettledLaunch& settled, std::span<void* const> addresses,
          const LaunchArguments& arguments) {
   if (!settled.kernels) return;
+  check_workspace(arguments, settled.workspace_bytes);
   for (std::size_t n = 0; n < addresses.size(); ++n)
     if (!is_empty(settled.views[n])) compiled.code->check_pointer(compiled.declared[n].name, addresses[n]);
   settled.kernels->launch(addresses, arguments.workspace, arguments.stream);
@@ -357,8 +370,8 @@ SimulationReport simulate(const Executable& executable, const LaunchArguments& a
     throw UserError(fmt::format("the executable was built for {}, not to be simulated", compiled.target.name),
                     {"a build for Device::sim()"});
   const Extents extents = checked_extents(compiled, arguments);
-  return simulate_launch(compiled, arguments, extents,
-                         checked_scalars(compiled.algorithm, extents, arguments.scalars), options);
+  return simulate_launch(compiled, arguments, extents, checked_scalars(compiled.algorithm, extents, arguments.scalars),
+                         options);
 }
 
 void Executable::launch(const LaunchArguments& arguments) const {

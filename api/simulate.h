@@ -5,10 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "compiler/support/visibility.h"
+
 // Runs a schedule for a GPU on the CPU as its threads would run it, and looks at every access and every wait. See
 // compiler/sim/README.md for what is found.
 
-namespace astatide {
+namespace ASTATIDE_PUBLIC astatide {
 
 class Executable;
 struct LaunchArguments;

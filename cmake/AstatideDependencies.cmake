@@ -19,6 +19,15 @@ find_package(fmt REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 
+find_package(yaml-cpp REQUIRED)
+# The target got its namespace in yaml-cpp 0.8.
+if(TARGET yaml-cpp::yaml-cpp)
+  set(ASTATIDE_YAML_CPP yaml-cpp::yaml-cpp)
+else()
+  set(ASTATIDE_YAML_CPP yaml-cpp)
+endif()
+# What a shared library links: Debian's archive of yaml-cpp is not position-independent.
+set(ASTATIDE_SHARED_YAML_CPP ${ASTATIDE_YAML_CPP})
 if(ASTATIDE_STATIC_DEPS)
   # Debian ships no libfmt.a.
   set(ASTATIDE_FMT fmt::fmt-header-only)
@@ -30,13 +39,6 @@ if(ASTATIDE_STATIC_DEPS)
   set(ASTATIDE_YAML_CPP "$<BUILD_INTERFACE:astatide_yaml_cpp>$<INSTALL_INTERFACE:yaml-cpp>")
 else()
   set(ASTATIDE_FMT fmt::fmt)
-  find_package(yaml-cpp REQUIRED)
-  # The target got its namespace in yaml-cpp 0.8.
-  if(TARGET yaml-cpp::yaml-cpp)
-    set(ASTATIDE_YAML_CPP yaml-cpp::yaml-cpp)
-  else()
-    set(ASTATIDE_YAML_CPP yaml-cpp)
-  endif()
 endif()
 
 if(ASTATIDE_CPU)

@@ -1,15 +1,27 @@
-# <astatide/astatide.h> and <astatide/version.h> for the build tree, the install rules with an exported package for
-# find_package(astatide), and Debian packages by cpack.
+# <astatide/astatide.h>, <astatide/astatide_c.h> and <astatide/version.h> for the build tree, the install rules with an
+# exported package for find_package(astatide), and Debian packages by cpack.
 
 configure_file("${PROJECT_SOURCE_DIR}/api/version.h.in" "${PROJECT_BINARY_DIR}/include/astatide/version.h" @ONLY)
+# Includes are relative to the header that has them, so that C needs no more than the folder above.
+file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/include/astatide/astatide_c.h" CONTENT
+"#ifndef ASTATIDE_C_WRAPPER_H
+#define ASTATIDE_C_WRAPPER_H
+#include \"api/astatide_c.h\"
+#include \"version.h\"
+#endif
+" @ONLY)
 file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/include/astatide/astatide.h" CONTENT
-"#pragma once
+"#ifndef ASTATIDE_WRAPPER_H
+#define ASTATIDE_WRAPPER_H
+#include \"astatide_c.h\"
+#ifdef __cplusplus
 #include \"api/astatide.h\"
-#include \"astatide/version.h\"
+#endif
+#endif
 " @ONLY)
 
-# The public headers: api/astatide.h and what it includes.
-set(public_headers "")
+# The public headers: api/astatide.h and what it includes, and those of the C interface.
+set(public_headers api/astatide_c.h api/dlpack.h)
 set(included api/astatide.h)
 while(included)
   list(POP_FRONT included header)
@@ -29,8 +41,8 @@ include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/astatide")
 set(headers_dir "${CMAKE_INSTALL_INCLUDEDIR}/astatide")
 if(BUILD_SHARED_LIBS)
-  # One library holds the others.
-  set(installed_libraries astatide)
+  set(installed_libraries astatide_shared)
+  set_target_properties(astatide_shared PROPERTIES EXPORT_NAME astatide)
 else()
   get_property(installed_libraries GLOBAL PROPERTY ASTATIDE_LIBRARIES)
   if(ASTATIDE_CPU)
@@ -46,8 +58,7 @@ configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/astatide-config.cmake
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/astatide-config-version.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/astatide-config.cmake" "${PROJECT_BINARY_DIR}/astatide-config-version.cmake"
   DESTINATION "${package_dir}" COMPONENT development)
-install(FILES "${PROJECT_BINARY_DIR}/include/astatide/astatide.h" "${PROJECT_BINARY_DIR}/include/astatide/version.h"
-  DESTINATION "${headers_dir}" COMPONENT development)
+install(DIRECTORY "${PROJECT_BINARY_DIR}/include/astatide/" DESTINATION "${headers_dir}" COMPONENT development)
 foreach(header IN LISTS public_headers)
   cmake_path(GET header PARENT_PATH folder)
   install(FILES "${header}" DESTINATION "${headers_dir}/${folder}" COMPONENT development)
@@ -78,7 +89,6 @@ if(BUILD_SHARED_LIBS)
   set(runtime_package "libastatide${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
   set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME "${runtime_package}")
   set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
-  set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "${runtime_package} (= ${PROJECT_VERSION})")
   set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${runtime_package} (= ${PROJECT_VERSION})")
   # dpkg-shlibdeps looks for a library that is packed at the same time here.
   set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}")

@@ -1,12 +1,14 @@
-# astatide_library(NAME FOLDER folder [INCLUDE regex] [EXCLUDE regex] [PUBLIC targets…] [PRIVATE targets…])
+# astatide_library(NAME FOLDER folder [NO_ALIAS] [INCLUDE regex] [EXCLUDE regex] [PUBLIC targets…] [PRIVATE targets…])
 #
 # One static library from the .cpp files right in a folder, narrowed by INCLUDE and EXCLUDE over the full path. A folder
 # with no .cpp file gives an interface library of the same name.
 #
-# astatide_library_of_all(NAME FOLDER folder PUBLIC targets… [PRIVATE targets…]): the same for the folder on top. With
-# BUILD_SHARED_LIBS it is one shared library of the objects of all libraries so far, and the others are parts of it.
+# What the public headers do not declare is hidden: see compiler/support/visibility.h.
+#
+# astatide_shared_library(NAME OUTPUT_NAME name): one shared library of the objects of all libraries so far. It exports the C
+# interface and the C++ API. The archives stay what they are: the program and the tests, which use more, link those.
 function(astatide_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "FOLDER;INCLUDE;EXCLUDE" "PUBLIC;PRIVATE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_ALIAS" "FOLDER;INCLUDE;EXCLUDE" "PUBLIC;PRIVATE")
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${arg_FOLDER}/*.cpp")
   if(arg_INCLUDE)
     list(FILTER sources INCLUDE REGEX "${arg_INCLUDE}")
@@ -19,12 +21,15 @@ function(astatide_library name)
     add_library(${name} STATIC ${sources})
     set(public PUBLIC)
     target_link_libraries(${name} PRIVATE ${arg_PRIVATE} ${ASTATIDE_FMT} $<BUILD_INTERFACE:astatide_options>)
-    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    set_target_properties(${name} PROPERTIES
+      POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   else()
     add_library(${name} INTERFACE)
     set(public INTERFACE)
   endif()
-  add_library(astatide::${name} ALIAS ${name})
+  if(NOT arg_NO_ALIAS)
+    add_library(astatide::${name} ALIAS ${name})
+  endif()
   target_link_libraries(${name} ${public} ${arg_PUBLIC})
   target_compile_features(${name} ${public} cxx_std_20)
   # Includes are relative to the root of the tree; the installed headers keep that layout below include/astatide.
@@ -39,16 +44,10 @@ function(astatide_library name)
   set_property(GLOBAL APPEND PROPERTY ASTATIDE_LIBRARIES ${name})
 endfunction()
 
-function(astatide_library_of_all name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "FOLDER" "PUBLIC;PRIVATE")
-  if(NOT BUILD_SHARED_LIBS)
-    astatide_library(${name} FOLDER ${arg_FOLDER} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
-    return()
-  endif()
-  astatide_library(${name}_objects FOLDER ${arg_FOLDER})
+function(astatide_shared_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "OUTPUT_NAME" "")
   get_property(parts GLOBAL PROPERTY ASTATIDE_LIBRARIES)
   add_library(${name} SHARED)
-  add_library(astatide::${name} ALIAS ${name})
   set(outside "")
   foreach(part IN LISTS parts)
     get_target_property(type ${part} TYPE)
@@ -58,18 +57,27 @@ function(astatide_library_of_all name)
       list(APPEND outside ${linked})
     endif()
   endforeach()
-  list(FILTER outside EXCLUDE REGEX "^astatide_|BUILD_INTERFACE:astatide_options")
+  list(FILTER outside EXCLUDE REGEX "^astatide_|^astatide$|BUILD_INTERFACE:astatide_(options|yaml_cpp)")
+  list(APPEND outside ${ASTATIDE_SHARED_YAML_CPP})
   list(REMOVE_DUPLICATES outside)
   target_link_libraries(${name} PRIVATE ${outside} $<$<BOOL:${ASTATIDE_CPU}>:astatide_llvm>
     $<BUILD_INTERFACE:astatide_options>)
+  list(GET parts -1 top)
   foreach(property IN ITEMS INTERFACE_INCLUDE_DIRECTORIES INTERFACE_COMPILE_DEFINITIONS INTERFACE_COMPILE_FEATURES)
-    get_target_property(value ${name}_objects ${property})
+    get_target_property(value ${top} ${property})
     if(value)
       set_target_properties(${name} PROPERTIES ${property} "${value}")
     endif()
   endforeach()
+  if(ASTATIDE_STATIC_DEPS)
+    # yaml-cpp moves with it, in the same folder.
+    set_target_properties(${name} PROPERTIES BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN")
+  endif()
   # Before 1.0 a minor version may change anything.
-  set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
+  set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX OUTPUT_NAME ${arg_OUTPUT_NAME} VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-  target_link_options(${name} PRIVATE -Wl,--no-undefined)
+  # Visibility says what of the project is exported; the script leaves out what of others was compiled along.
+  set(script "${PROJECT_SOURCE_DIR}/cmake/exports.map")
+  target_link_options(${name} PRIVATE -Wl,--no-undefined "-Wl,--version-script=${script}")
+  set_target_properties(${name} PROPERTIES LINK_DEPENDS "${script}")
 endfunction()

@@ -6,8 +6,9 @@
 
 #include "compiler/algorithm/algorithm.h"
 #include "compiler/schedule/schedule.h"
+#include "compiler/support/visibility.h"
 
-namespace astatide {
+namespace ASTATIDE_PUBLIC astatide {
 
 /// A schedule by the name that people call it: "sm90/flash3", or a path.
 struct NamedSchedule {

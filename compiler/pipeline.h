@@ -9,9 +9,10 @@
 #include "compiler/algorithm/algorithm.h"
 #include "compiler/rewrite/derive_merge.h"
 #include "compiler/schedule/schedule.h"
+#include "compiler/support/visibility.h"
 #include "compiler/tile/ir.h"
 
-namespace astatide {
+namespace ASTATIDE_PUBLIC astatide {
 
 /// What a compilation depends on, beside the algorithm and the schedule.
 struct CompileOptions {

@@ -9,8 +9,9 @@
 #include "compiler/algorithm/expr.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/scalar_type.h"
+#include "compiler/support/visibility.h"
 
-namespace astatide {
+namespace ASTATIDE_PUBLIC astatide {
 
 /// An extent: a length known when a kernel is launched, or, where a tile covers the whole axis, when it is compiled.
 struct Extent {

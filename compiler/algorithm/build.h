@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "compiler/algorithm/algorithm.h"
+#include "compiler/support/visibility.h"
 
-namespace astatide {
+namespace ASTATIDE_PUBLIC astatide {
 
 // Formulas that only algorithms are written with; see expr.h for the others.
 Expr exp2(const Expr& a);

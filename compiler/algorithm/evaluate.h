@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "compiler/algorithm/algorithm.h"
+#include "compiler/support/visibility.h"
 
-namespace astatide {
+namespace ASTATIDE_PUBLIC astatide {
 
 /// A dense row-major tensor of doubles, for the evaluator.
 struct DoubleTensor {

@@ -10,7 +10,9 @@
 #include <variant>
 #include <vector>
 
-namespace astatide {
+#include "compiler/support/visibility.h"
+
+namespace ASTATIDE_PUBLIC astatide {
 
 // Scalar expressions, one type for all stages: definitions of an algorithm, recurrences, and the index and element
 // expressions of a tile program.

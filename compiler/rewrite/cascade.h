@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "compiler/algorithm/algorithm.h"
+#include "compiler/support/visibility.h"
 
-namespace astatide {
+namespace ASTATIDE_PUBLIC astatide {
 
 /// sum over `axis` of lhs * rhs, where lhs varies with the row and not along the cascade's axis, rhs along it and not
 /// with the tiled row: what a product of two tiles computes.

@@ -5,8 +5,9 @@
 #include <string>
 
 #include "compiler/rewrite/part_states.h"
+#include "compiler/support/visibility.h"
 
-namespace astatide {
+namespace ASTATIDE_PUBLIC astatide {
 
 /// What joins the outputs that an algorithm gives for parts of its axis (chunks of keys, a shared prefix, keys of other
 /// devices) into those of the whole: combine over the states that the outputs determine, then finalize.

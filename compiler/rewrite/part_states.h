@@ -4,8 +4,9 @@
 #include <string>
 
 #include "compiler/rewrite/recurrence.h"
+#include "compiler/support/visibility.h"
 
-namespace astatide {
+namespace ASTATIDE_PUBLIC astatide {
 
 /// A state that the outputs of a part of the axis determine: finalize is solved for the slots, up to what no output
 /// shows (a gauge). Merged with others it gives what the part's own state gives.

@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "compiler/rewrite/cascade.h"
+#include "compiler/support/visibility.h"
 
-namespace astatide {
+namespace ASTATIDE_PUBLIC astatide {
 
 /// A named value of the streaming form that varies along the axis and reads slots: exp(A - m). It reads their values
 /// after the update of its own tile. Named after the definition that it replaces (P), so that a schedule can place it.

@@ -12,8 +12,9 @@
 #include "compiler/schedule/target.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/scalar_type.h"
+#include "compiler/support/visibility.h"
 
-namespace astatide {
+namespace ASTATIDE_PUBLIC astatide {
 
 /// Where a tile or a tensor lives.
 enum class Space : std::uint8_t { global, shared, register_file };

@@ -5,7 +5,9 @@
 #include <string_view>
 #include <vector>
 
-namespace astatide {
+#include "compiler/support/visibility.h"
+
+namespace ASTATIDE_PUBLIC astatide {
 
 /// Facts of a machine that schedules are checked against. Source of the CUDA rows: CUDA C++ Programming Guide, table of
 /// technical specifications per compute capability.

@@ -5,7 +5,9 @@
 #include <string_view>
 #include <vector>
 
-namespace astatide {
+#include "compiler/support/visibility.h"
+
+namespace ASTATIDE_PUBLIC astatide {
 
 /// A place in a file that a user wrote. Lines and columns count from 1; 0 means unknown. `file` may name an argument
 /// ("--shape").

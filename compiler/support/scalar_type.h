@@ -4,7 +4,9 @@
 #include <optional>
 #include <string_view>
 
-namespace astatide {
+#include "compiler/support/visibility.h"
+
+namespace ASTATIDE_PUBLIC astatide {
 
 /// The type of a tensor's elements. Arithmetic on the floating types is done in f32.
 enum class ScalarType : std::uint8_t { f32, f16, bf16, f64, i32, i64, u8, boolean };

@@ -13,6 +13,7 @@
 #include "compiler/algorithm/expr.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/support/scalar_type.h"
+#include "compiler/support/visibility.h"
 #include "compiler/tile/operands.h"
 
 // The tile program: kernels over tile axes, memory declarations, loops, and instructions on whole tiles. Blocks are
@@ -63,7 +64,8 @@
 // kernel: a tile, a tensor, an extent, a scalar, a loop variable, a let, a flag or a token; coordinates are named after
 // the axes of tiles and belong to the statement that declares them.
 
-namespace astatide::tile {
+namespace ASTATIDE_PUBLIC astatide {
+namespace tile {
 
 // ---------------------------------------------------------------- statements
 
@@ -455,4 +457,5 @@ void verify(const Program& program, std::string_view after_pass);
 /// The same for a program that was verified after the pass before, and that this one has left equal.
 void verify_unchanged(const Program& program, std::string_view after_pass);
 
-}  // namespace astatide::tile
+}  // namespace tile
+}  // namespace astatide

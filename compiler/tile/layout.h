@@ -2,9 +2,12 @@
 
 #include <variant>
 
+#include "compiler/support/visibility.h"
+
 // How a tile lies in shared memory, and how it is dealt out to the registers of threads.
 
-namespace astatide::tile {
+namespace ASTATIDE_PUBLIC astatide {
+namespace tile {
 
 /// Row-major in memory, the last axis contiguous; `pitch` elements from row to row (0: dense).
 struct Rows {
@@ -39,4 +42,5 @@ struct RowsOf {
 
 using Layout = std::variant<std::monostate, Rows, Panels, ThreadGrid, RowsOf>;  // monostate: not chosen yet
 
-}  // namespace astatide::tile
+}  // namespace tile
+}  // namespace astatide

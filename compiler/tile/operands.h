@@ -10,11 +10,13 @@
 #include "compiler/algorithm/expr.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/support/scalar_type.h"
+#include "compiler/support/visibility.h"
 #include "compiler/tile/layout.h"
 
 // What statements of a tile program read and write; ir.h has the grammar.
 
-namespace astatide::tile {
+namespace ASTATIDE_PUBLIC astatide {
+namespace tile {
 
 using TileName = std::string;
 
@@ -115,4 +117,5 @@ struct Columns {
   friend bool operator==(const Columns&, const Columns&) = default;
 };
 
-}  // namespace astatide::tile
+}  // namespace tile
+}  // namespace astatide

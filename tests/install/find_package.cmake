@@ -1,4 +1,4 @@
-# Run with -DBINARY_DIR=… -DSOURCE_DIR=… -DVERSION=… -DCXX_FLAGS=… -DGENERATOR=…: installs a build tree into a folder of its
+# Run with -DBINARY_DIR=… -DSOURCE_DIR=… -DVERSION=… -DCXX_FLAGS=… and the compilers: installs a build tree into a folder of its
 # own, builds a project against it and runs its programs.
 cmake_minimum_required(VERSION 3.25)
 
@@ -37,6 +37,7 @@ endforeach()
 
 run(ignored "${CMAKE_COMMAND}" -G "${GENERATOR}" -S "${SOURCE_DIR}/tests/install" -B "${folder}/build"
   "-DCMAKE_PREFIX_PATH=${prefix}" "-DCMAKE_CXX_FLAGS=${CXX_FLAGS}" "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}"
+  "-DCMAKE_C_FLAGS=${CXX_FLAGS}" "-DCMAKE_C_COMPILER=${C_COMPILER}"
   "-DWANTED_VERSION=${VERSION}" "-DEXAMPLE=${SOURCE_DIR}/examples/cross_attention.cpp" -DCMAKE_BUILD_TYPE=Debug)
 run(ignored "${CMAKE_COMMAND}" --build "${folder}/build")
 if(WITH_CPU)
@@ -46,14 +47,18 @@ endif()
 
 # It starts where there is neither driver nor NVRTC, loads neither, and says which is missing.
 set(nowhere "${folder}/nowhere")
-run(text "${CMAKE_COMMAND}" -E env "ASTATIDE_LIBCUDA=${nowhere}" "ASTATIDE_NVRTC=${nowhere}" "${folder}/build/bare_machine")
-expect("${text}" "version ${VERSION}")
-expect("${text}" "missing: .*no CUDA driver.*nowhere")
-find_program(readelf readelf)
-if(readelf)
-  run(text "${readelf}" -d "${folder}/build/bare_machine")
-  if(text MATCHES "NEEDED[^\n]*(libcuda|libnvrtc)")
-    message(FATAL_ERROR "the program can't start without CUDA:\n${text}")
+foreach(program IN ITEMS bare_machine bare_machine_c)
+  run(text "${CMAKE_COMMAND}" -E env "ASTATIDE_LIBCUDA=${nowhere}" "ASTATIDE_NVRTC=${nowhere}"
+    "${folder}/build/${program}")
+  expect("${text}" "version ${VERSION}")
+  expect("${text}" "missing: .*no CUDA driver.*nowhere")
+  find_program(readelf readelf)
+  if(readelf)
+    run(text "${readelf}" -d "${folder}/build/${program}")
+    if(text MATCHES "NEEDED[^\n]*(libcuda|libnvrtc)")
+      message(FATAL_ERROR "the program can't start without CUDA:\n${text}")
+    endif()
   endif()
-endif()
+endforeach()
+
 file(REMOVE_RECURSE "${folder}")

@@ -279,6 +279,10 @@ TEST_CASE("scratch memory is known before a launch, and a caller may bring it") 
   standard.launch(arguments);
   CHECK(own.o == brought.o);
   CHECK_THROWS_AS(standard.workspace_bytes({{"B", 1}}), UserError);
+  CHECK_THAT(refusal([&](LaunchArguments& a) { a.workspace = memory, a.workspace_bytes = 511; }, "cpu/standard"),
+             Contains("the workspace has 511 bytes, 512 are needed"));
+  CHECK_THAT(refusal([&](LaunchArguments& a) { a.workspace = memory + 4; }, "cpu/standard"),
+             Contains("wanted is a multiple of 256 bytes"));
 }
 
 TEST_CASE("an engine counts compilations, hits and launches") {
