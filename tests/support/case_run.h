@@ -68,8 +68,8 @@ HostTensors run_case(const Case& c, const Schedule& schedule, const Device& devi
 HostTensors run_executable(const Case& c, const Executable& executable, const Device& device = case_device());
 
 /// Runs a case under every schedule that takes it, and calls `check` with each result. A schedule whose bound is
-/// shorter or whose tiles don't fit takes it not; one at least must. On the CPU, where each build costs a second in a
-/// sanitized program, parts of keys come from one schedule of two.
+/// shorter or whose tiles don't fit takes it not; one at least must. On the CPU parts of keys come from one schedule
+/// of two.
 void for_each_schedule(const Case& c, const std::function<void(const HostTensors& outputs)>& check,
                        const Device& device = case_device());
 
