@@ -16,7 +16,9 @@ std::atomic<bool> nvrtc_is_loaded = false;
 
 /// The leak checker asks this at exit. It stops all threads to search their memory, and with NVRTC in the process it
 /// has crashed there ("Tracer caught signal 11"): such a process isn't searched, every other one is.
-extern "C" int __lsan_is_turned_off() { return nvrtc_is_loaded; }  // NOLINT(bugprone-reserved-identifier)
+extern "C" __attribute__((visibility("default"))) int __lsan_is_turned_off() {  // NOLINT(bugprone-reserved-identifier)
+  return nvrtc_is_loaded;
+}
 #endif
 
 namespace astatide::runtime {

@@ -227,8 +227,13 @@ class Builder {
 
   void add_let(const tile::Let& let, const Stmt& stmt) {
     if (!let.own) return add_instruction(Kind::run, stmt, stmt);
-    out_.own.push_back({tile::Let{let.name, out_.codes.back().who == Who::computing ? *let.own : let.value}});
-    add_instruction(Kind::run, stmt, out_.own.back());
+    const bool own = out_.codes.back().who == Who::computing;
+    add_instruction(Kind::run, stmt, keep({tile::Let{let.name, own ? *let.own : let.value}}));
+  }
+
+  const Stmt& keep(const Stmt& stmt) {
+    out_.own.push_back(stmt);
+    return out_.own.back();
   }
 
   void add_instruction(Kind kind, const Stmt& stmt, const Stmt& instruction) {
@@ -246,10 +251,10 @@ class Builder {
 
   /// What the emitter writes to the accumulators in front of a product.
   void add_cleared(const tile::Mma& mma, const Stmt& stmt) {
-    out_.own.push_back({tile::Fill{mma.dst, 0}});
+    const Stmt& fill = keep({tile::Fill{mma.dst, 0}});
     Step step{.kind = Kind::run, .stmt = &stmt};
-    step.action = machine_.instruction(out_.own.back());
-    step.parts = parts_of(kernel_, out_.own.back());
+    step.action = machine_.instruction(fill);
+    step.parts = parts_of(kernel_, fill);
     steps().push_back(std::move(step));
   }
 

@@ -98,7 +98,7 @@ std::set<std::string> loops_of(const Block& block) {
   return out;
 }
 
-void verify_progress(const Verified& v, const Synchronization& sync) {
+void verify_progress(const Verified& v) {
   const Role* producer = nullptr;
   const Role* consumer = nullptr;
   for (const Stmt& stmt : v.kernel.body)
@@ -107,12 +107,15 @@ void verify_progress(const Verified& v, const Synchronization& sync) {
   const std::set<std::string> loops = loops_of(producer->body);
   // Where each warpgroup has loops of its own, how many iterations belong together only a run says.
   if (loops != loops_of(consumer->body)) return;
-  std::set<TileName> rings;
+  // What consumers acquire and do not fill themselves.
+  std::set<TileName> rings, own;
+  walk(consumer->body, [&](const Stmt& stmt) {
+    if (const auto* acquire = std::get_if<Acquire>(&stmt.node)) rings.insert(acquire->tile);
+    if (const auto* reserve = std::get_if<Reserve>(&stmt.node)) own.insert(reserve->tile);
+  });
   std::map<TileName, int> slots;
-  for (const SlotBarriers& ring : sync.rings()) {
-    rings.insert(ring.ring);
-    slots[ring.ring] = ring.slots;
-  }
+  for (const TileName& ring : own) rings.erase(ring);
+  for (const TileName& ring : rings) slots[ring] = v.kernel.find(ring)->ring;
   constexpr int kMostIterations = 4;
   constexpr std::size_t kMostLoops = 4;
   if (loops.size() > kMostLoops) return;
@@ -189,7 +192,7 @@ void verify_synchronization(const Verified& v) {
   verify_named_barriers(v, sync);
   if (!sync.has_roles()) return;
   verify_arrivals(v, sync);
-  verify_progress(v, sync);
+  verify_progress(v);
 }
 
 }  // namespace astatide::tile
