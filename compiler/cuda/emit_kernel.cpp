@@ -14,7 +14,7 @@ using tile::Mem;
 using tile::Parameter;
 
 KernelEmitter::KernelEmitter(const tile::Program& program, const tile::Kernel& kernel)
-    : program_(program), kernel_(kernel), sync_(program, kernel) {
+    : program_(program), kernel_(kernel), sync_(kernel) {
   for (const Parameter& p : parameters_of(program, kernel)) {
     if (p.kind != Parameter::Kind::counter) taken_.insert(p.name);
     if (p.kind == Parameter::Kind::extent) integers_.insert(p.name), non_negative_.insert(p.name);

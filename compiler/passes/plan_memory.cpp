@@ -9,7 +9,6 @@
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/round_up.h"
 #include "compiler/tile/liveness.h"
-#include "compiler/tile/parameters.h"
 #include "compiler/tile/synchronization.h"
 
 namespace astatide {
@@ -65,13 +64,11 @@ void place_tiles(const tile::Program& program, Kernel& kernel, const Target& tar
     buffers += (buffers.empty() ? "" : "; ") + describe(mem);
   }
   if (kernel.producers > 0) {
-    // Of each slot two barriers of 8 bytes: it is full, it is free.
+    // Of each slot two barriers of 8 bytes; behind them the slots of the places of the next tile along its axes.
     kernel.barriers = offset;
-    for (const tile::TileName& name : tile::tiles_loaded_by_tma(kernel.body))
-      offset += std::int64_t{16} * kernel.find(name)->ring;
-    // The same of the slots in which the producer passes on the places of the next tile along its axes.
-    if (kernel.persistent)
-      offset += tile::kTileSlots * static_cast<std::int64_t>(16 + kernel.tiles.size() * sizeof(int));
+    const tile::Synchronization sync(kernel);
+    for (const tile::SlotBarriers& ring : sync.rings()) offset += std::int64_t{16} * ring.slots;
+    if (kernel.persistent) offset += tile::kTileSlots * static_cast<std::int64_t>(kernel.tiles.size() * sizeof(int));
   }
   kernel.shared_bytes = offset;
   if (offset <= target.shared_memory_per_block) return;

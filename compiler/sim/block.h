@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -16,6 +17,7 @@ namespace astatide::sim {
 /// A wrong access or wait; the simulation ends with it.
 struct Fault {
   std::string what;
+  std::string tile{};  // that it is about, where there is one
 };
 
 /// Where an agent stands in a ring, on one side.
@@ -61,6 +63,9 @@ struct Pending {
   bool tells_barrier = false;
 };
 
+/// What agents start: wgmma, cp.async, and TMA to global memory.
+enum OperationKind : std::uint8_t { kProducts, kCopies, kStores };
+
 /// Operations of one kind that an agent has started: they end in order, and are waited for in groups.
 struct Queue {
   std::uint32_t actor = 0;
@@ -85,7 +90,7 @@ struct Agent {
   std::vector<Side> sides;  // of each tile two: read, write
   std::vector<LoopState> loops;
   Knowledge knows;
-  Queue products, copies, stores;
+  std::array<Queue, 3> queues;  // by OperationKind
   std::uint32_t fenced_products = 0;
   // The lanes of a warp run apart: what one lane does after the others' reads and waits is known to come after them
   // once they have met.
@@ -103,7 +108,7 @@ struct Block {
   std::size_t cluster = 0;
   int rank = 0;
   std::vector<Barrier> barriers;
-  std::map<int, Meeting> meetings;
+  mutable std::map<int, Meeting> meetings;   // made where somebody first asks for them
   std::vector<Cell> memory;                  // of shared memory, by 2 bytes
   std::vector<std::vector<Cell>> registers;  // by tile
   std::vector<Cell> places;

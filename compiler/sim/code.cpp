@@ -300,7 +300,7 @@ class Builder {
 
 }  // namespace
 
-Codes make_codes(const tile::Program&, const Kernel& kernel, const tile::Synchronization& sync, tile::Machine& machine,
+Codes make_codes(const Kernel& kernel, const tile::Synchronization& sync, tile::Machine& machine,
                  const std::optional<Change>& change) {
   return Builder(kernel, sync, machine, change).make();
 }

@@ -91,8 +91,8 @@ struct Codes {
 };
 
 /// The steps of all roles of a kernel. `machine` compiles the statements for shares of the threads.
-Codes make_codes(const tile::Program& program, const tile::Kernel& kernel, const tile::Synchronization& sync,
-                 tile::Machine& machine, const std::optional<Change>& change);
+Codes make_codes(const tile::Kernel& kernel, const tile::Synchronization& sync, tile::Machine& machine,
+                 const std::optional<Change>& change);
 
 /// Whether a change would leave this operation as it is.
 bool changes_anything(const tile::SyncOp& op, Change::Kind kind, const tile::Synchronization& sync);

@@ -70,17 +70,18 @@ Run simulate_once(const tile::Program& program, const Arguments& arguments, cons
                                     [&](const tile::Kernel& kernel, const auto& extents, auto& tensors) {
                                       Simulation simulation(program, kernel, extents, arguments.scalars, tensors,
                                                             options, global, number++, choice);
-                                      const auto stop = [&](const std::string& what) {
+                                      const auto stop = [&](const std::string& what, const std::string& tile) {
                                         out.finding = simulation.place();
                                         out.finding->what = what;
+                                        if (!tile.empty()) out.finding->tile = tile;
                                       };
                                       try {
                                         simulation.run();
                                       } catch (const Fault& fault) {
-                                        stop(fault.what);
+                                        stop(fault.what, fault.tile);
                                       } catch (const InternalError& error) {
                                         // An index out of a tensor's shape, a name that was never set.
-                                        stop(error.what());
+                                        stop(error.what(), "");
                                       }
                                       out.steps += simulation.steps();
                                       out.sites.push_back(simulation.sites());
@@ -122,7 +123,7 @@ Run simulate(const tile::Program& program, const Arguments& arguments, const Opt
 std::vector<Change> changes_of(const tile::Program& program, const std::vector<std::vector<Site>>& sites) {
   std::vector<Change> out;
   for (std::size_t k = 0; k < sites.size(); ++k) {
-    const tile::Synchronization sync(program, program.kernels[k]);
+    const tile::Synchronization sync(program.kernels[k]);
     for (std::size_t n = 0; n < sites[k].size(); ++n)
       for (const Change::Kind kind : {Change::Kind::remove, Change::Kind::other_phase, Change::Kind::other_slot,
                                       Change::Kind::keep_phase, Change::Kind::fewer, Change::Kind::more})

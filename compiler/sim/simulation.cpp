@@ -53,7 +53,7 @@ Simulation::Simulation(const tile::Program& program, const tile::Kernel& kernel,
       options_(options),
       rounding_{.round_storage = options.round_storage},
       extents_(extents),
-      sync_(program, kernel),
+      sync_(kernel),
       counts_([&] {
         std::vector<std::int64_t> out;
         for (const tile::TileAxis& axis : kernel.tiles)
@@ -73,7 +73,7 @@ Simulation::Simulation(const tile::Program& program, const tile::Kernel& kernel,
       choice_(std::move(choice)) {
   std::optional<Change> change = options.change;
   if (change && change->kernel != number) change.reset();
-  codes_ = make_codes(program, kernel, sync_, machine_, change);
+  codes_ = make_codes(kernel, sync_, machine_, change);
   for (const tile::Tensor& tensor : program.tensors)
     tensors_.push_back(&global_.of(tensor.name, tensors.at(tensor.name).values.size()));
   for (const Mem& mem : kernel.mems) {
@@ -148,7 +148,7 @@ void Simulation::start_wave(std::int64_t first) {
     agent.knows = {Clock(actors_, 0), Clock(actors_, 0)};
     agent.knows.done[agent.number] = 1;
     if (agent.warp < 0) continue;
-    for (Queue* queue : {&agent.products, &agent.copies, &agent.stores}) queue->actor = next++;
+    for (Queue& queue : agent.queues) queue.actor = next++;
     agent.lanes = next++;
     agent.lanes_time = 1;
     agent.lanes_know = agent.knows;
@@ -249,13 +249,13 @@ void Simulation::check_end() const {
   }
   for (const Agent& agent : agents_) {
     if (agent.warp < 0) continue;
-    for (const Queue* queue : {&agent.products, &agent.copies, &agent.stores})
-      if (agent.knows.done[queue->actor] < queue->started)
+    for (const Queue& queue : agent.queues)
+      if (agent.knows.done[queue.actor] < queue.started)
         fail(fmt::format("{} ends, and does not know that {} it has started",
                          name_of_agent(static_cast<std::uint32_t>(agent.number)),
-                         queue == &agent.stores   ? "the stores"
-                         : queue == &agent.copies ? "the copies"
-                                                  : "the products"));
+                         &queue == &agent.queues[kStores]   ? "the stores"
+                         : &queue == &agent.queues[kCopies] ? "the copies"
+                                                            : "the products"));
     const Agent& leader = agents_[agent.number - static_cast<std::size_t>(agent.warp % 4)];
     if (leader.made_products != agent.made_products)
       fail(fmt::format("the warps of a warpgroup have not started the same products: {} and {}",

@@ -78,7 +78,7 @@ class Simulation : public tile::Share {
   bool is_first(const Pending& pending) const;
   void fill_rows_beyond(Agent& agent, const Step& step);
   void deal(Agent& agent);
-  void take(Agent& agent, const Step& step);
+  void take(Agent& agent);
   void set_tile(Agent& agent, const std::vector<std::int64_t>& places);
   void set_first_tile(Agent& agent);
   std::vector<std::int64_t> places_of(std::int64_t number, int rank) const;
@@ -92,7 +92,7 @@ class Simulation : public tile::Share {
   void pass(Agent& agent, const Step& step);
   void make_barriers(Agent& agent, const Step& step);
   Meeting* meeting_of(const Agent& agent, const tile::SyncOp& op) const;
-  int meeting_size(const Agent& agent, const Step& step) const;
+  int meeting_size(const Step& step) const;
   void arrive_at(Agent& agent, Meeting& meeting, int threads);
   void signal(Agent& agent, const Step& step);
   void end_of_phase(Barrier& barrier, const std::string& name);
@@ -101,7 +101,6 @@ class Simulation : public tile::Share {
   std::vector<std::size_t> told_by(const Agent& agent, const tile::SyncOp& op) const;
   Side& side(Agent& agent, const std::string& ring, bool writes) const;
   const Side& side(const Agent& agent, const std::string& ring, bool writes) const;
-  Queue& queue(Agent& agent, tile::SyncOp::Kind kind) const;
   /// A slot may be used by who has waited at its barrier.
   void check_waited(const Agent& agent, const std::string& ring, bool writes) const;
   void check_positions(const Agent& agent) const;
@@ -111,7 +110,7 @@ class Simulation : public tile::Share {
   void fence(Agent& agent);
   void meet_lanes(Agent& agent);
 
-  [[noreturn]] void fail(const std::string& what) const { throw Fault{what}; }
+  [[noreturn]] void fail(const std::string& what, const std::string& tile = "") const { throw Fault{what, tile}; }
   Actor actor(bool by_lanes = false) const;
   std::string name_of_agent(std::uint32_t actor) const;
 

@@ -34,7 +34,7 @@ Actor Simulation::actor(bool by_lanes) const {
     return {.agent = running_->actor,
             .time = running_->time,
             .knows = &running_->knows,
-            .asynchronous = running_->tells_barrier || running_->actor != agent_->copies.actor,
+            .asynchronous = running_->tells_barrier || running_->actor != agent_->queues[kCopies].actor,
             .owner = static_cast<std::uint32_t>(agent_->number),
             .fenced_until = running_->fenced_products};
   if (by_lanes && agent_->warp >= 0)
@@ -59,7 +59,7 @@ void Simulation::on_read(std::size_t tile, std::size_t position) {
     wrong =
         blocks_[agent_->block].registers[tile][position % per_block].read(by, static_cast<std::int32_t>(tile), true);
   }
-  if (!wrong.empty()) fail(fmt::format("{} {} (element {})", mem.name, wrong, position % state.size));
+  if (!wrong.empty()) fail(fmt::format("{} {} (element {})", mem.name, wrong, position % state.size), mem.name);
 }
 
 void Simulation::on_write(std::size_t tile, std::size_t position) {
@@ -89,7 +89,7 @@ void Simulation::on_write(std::size_t tile, std::size_t position) {
       if (overlap.element_by_element) other[position % per_block].forget();
     }
   }
-  if (!wrong.empty()) fail(fmt::format("{} {} (element {})", mem.name, wrong, position % state.size));
+  if (!wrong.empty()) fail(fmt::format("{} {} (element {})", mem.name, wrong, position % state.size), mem.name);
 }
 
 void Simulation::on_load(std::size_t tensor, std::size_t position) {

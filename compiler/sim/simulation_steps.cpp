@@ -118,7 +118,7 @@ bool Simulation::run_step(Agent& agent, const Step& step) {
         agent.next = drawn_++;
       break;
     case Kind::take:
-      take(agent, step);
+      take(agent);
       if (agent.ended) next = step.target;
       break;
     case Kind::end:
@@ -163,7 +163,7 @@ void Simulation::start(Agent& agent, const Step& step) {
   const bool stores = copy && copy->via == tile::Via::tma;
   if (stores && agent.warp % 4 != 0) return;
   if (copy && !stores) count_filled(agent, *copy);
-  Queue& queue = copy ? stores ? agent.stores : agent.copies : agent.products;
+  Queue& queue = copy ? stores ? agent.queues[kStores] : agent.queues[kCopies] : agent.queues[kProducts];
   Pending& made = pending_.emplace_back();
   made.agent = agent.number;
   made.actor = queue.actor;
@@ -243,8 +243,8 @@ void Simulation::complete(Pending& pending) {
   std::swap(machine_.variables(), pending.variables);
   running_ = nullptr;
   if (!pending.tells_barrier) {
-    for (Queue* queue : {&agent.products, &agent.copies, &agent.stores})
-      if (queue->actor == pending.actor) queue->ended = pending.time;
+    for (Queue& queue : agent.queues)
+      if (queue.actor == pending.actor) queue.ended = pending.time;
     return;
   }
   Barrier& barrier = blocks_[pending.into].barriers[pending.barrier];
@@ -327,7 +327,7 @@ void Simulation::deal(Agent& agent) {
   if (!agent.ended) set_tile(agent, places_of(agent.next, blocks_[agent.block].rank));
 }
 
-void Simulation::take(Agent& agent, const Step&) {
+void Simulation::take(Agent& agent) {
   check_waited(agent, std::string(tile::kTilePlaces), false);
   Block& block = blocks_[agent.block];
   const std::size_t axes = kernel_.tiles.size();

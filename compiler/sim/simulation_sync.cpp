@@ -20,6 +20,11 @@ bool is_meeting(Kind kind) {
   return kind == Kind::meet || kind == Kind::meet_warpgroup || kind == Kind::meet_cluster || kind == Kind::take_turn;
 }
 
+OperationKind operations_of(Kind kind) {
+  if (kind == Kind::commit_products || kind == Kind::wait_products) return kProducts;
+  return kind == Kind::commit_copies || kind == Kind::wait_copies ? kCopies : kStores;
+}
+
 int warpgroup(const Agent& agent) { return std::max(0, agent.warp) * tile::kWarp / tile::kWarpgroup; }
 
 }  // namespace
@@ -54,11 +59,6 @@ std::vector<std::size_t> Simulation::told_by(const Agent& agent, const SyncOp& o
   return out;
 }
 
-Queue& Simulation::queue(Agent& agent, Kind kind) const {
-  if (kind == Kind::commit_products || kind == Kind::wait_products) return agent.products;
-  return kind == Kind::commit_copies || kind == Kind::wait_copies ? agent.copies : agent.stores;
-}
-
 bool Simulation::is_for(const Agent& agent, const SyncOp& op) const {
   switch (op.by) {
     case SyncOp::By::all:
@@ -76,15 +76,14 @@ bool Simulation::is_for(const Agent& agent, const SyncOp& op) const {
 
 Meeting* Simulation::meeting_of(const Agent& agent, const SyncOp& op) const {
   if (!is_meeting(op.kind)) return nullptr;
-  auto& blocks = const_cast<std::vector<Block>&>(blocks_);
-  Block& block = blocks[agent.block];
+  const Block& block = blocks_[agent.block];
   if (op.kind == Kind::meet_cluster)
-    return &blocks[agent.block - static_cast<std::size_t>(block.rank)].meetings[kClusterMeeting];
+    return &blocks_[agent.block - static_cast<std::size_t>(block.rank)].meetings[kClusterMeeting];
   const int by_group = op.kind == Kind::meet ? 0 : warpgroup(agent);
   return &block.meetings[op.barrier + by_group];
 }
 
-int Simulation::meeting_size(const Agent&, const Step& step) const {
+int Simulation::meeting_size(const Step& step) const {
   int size = step.op.count;
   if (step.op.kind == Kind::meet_warpgroup) size = tile::kWarpgroup;
   if (step.op.kind == Kind::take_turn) size = 2 * tile::kWarpgroup;
@@ -122,7 +121,7 @@ bool Simulation::may_pass(const Agent& agent, const Step& step) const {
     case Kind::wait_products:
     case Kind::wait_copies:
     case Kind::wait_stores: {
-      const Queue& waited = queue(const_cast<Agent&>(agent), op.kind);
+      const Queue& waited = agent.queues[operations_of(op.kind)];
       const std::size_t open = static_cast<std::size_t>(op.count) + (step.change == Change::Kind::more ? 1 : 0);
       return waited.groups.size() <= open || waited.ended >= waited.groups[waited.groups.size() - open - 1];
     }
@@ -141,7 +140,7 @@ void Simulation::arrive(Agent& agent, const Step& step) {
   meet_lanes(agent);  // all come
   agent.arrived = true;
   agent.round = meeting->rounds;
-  arrive_at(agent, *meeting, meeting_size(agent, step));
+  arrive_at(agent, *meeting, meeting_size(step));
 }
 
 void Simulation::meet_lanes(Agent& agent) {
@@ -221,7 +220,7 @@ void Simulation::signal(Agent& agent, const Step& step) {
   if (told != at.slot) fail(fmt::format("tells of slot {} of {}, and stands at slot {}", told, op.ring, at.slot));
   check_waited(agent, op.ring, op.writes);
   if (!op.writes && op.ring != tile::kTilePlaces && agent.warp >= 0 &&
-      agent.knows.done[agent.products.actor] < agent.read_by_product[machine_.tile_of(op.ring)])
+      agent.knows.done[agent.queues[kProducts].actor] < agent.read_by_product[machine_.tile_of(op.ring)])
     fail(
         fmt::format("gives back slot {} of {}, and a product that reads it has not been waited for", at.slot, op.ring));
   ++at.used;
@@ -244,7 +243,7 @@ void Simulation::signal(Agent& agent, const Step& step) {
 }
 
 void Simulation::wait_for_groups(Agent& agent, const Step& step) {
-  Queue& waited = queue(agent, step.op.kind);
+  const Queue& waited = agent.queues[operations_of(step.op.kind)];
   const std::size_t open = static_cast<std::size_t>(step.op.count) + (step.change == Change::Kind::more ? 1 : 0);
   if (waited.groups.size() <= open) return;
   std::uint32_t& known = agent.knows.done[waited.actor];
@@ -314,7 +313,7 @@ void Simulation::pass(Agent& agent, const Step& step) {
     case Kind::commit_products:
     case Kind::commit_copies:
     case Kind::commit_stores: {
-      Queue& waited = queue(agent, op.kind);
+      Queue& waited = agent.queues[operations_of(op.kind)];
       waited.groups.push_back(waited.started);
       return;
     }

@@ -184,7 +184,7 @@ std::string print(const SyncOp& op) {
   return out;
 }
 
-Synchronization::Synchronization(const Program&, const Kernel& kernel) : kernel_(kernel) {
+Synchronization::Synchronization(const Kernel& kernel) : kernel_(kernel) {
   walk(kernel.body, [&](const Stmt& stmt) {
     if (const auto* mma = std::get_if<Mma>(&stmt.node)) {
       has_wgmma_ = has_wgmma_ || mma->by == Family::wgmma;

@@ -82,7 +82,7 @@ struct SlotBarriers {
 
 class Synchronization {
  public:
-  Synchronization(const Program& program, const Kernel& kernel);
+  explicit Synchronization(const Kernel& kernel);
 
   /// Rings between roles in the order of their barriers, that of tile places last.
   const std::vector<SlotBarriers>& rings() const { return rings_; }

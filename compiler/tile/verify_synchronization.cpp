@@ -188,7 +188,7 @@ void verify_named_barriers(const Verified& v, const Synchronization& sync) {
 
 void verify_synchronization(const Verified& v) {
   if (!v.is_past("plan_memory") || v.kernel.threads() == 0) return;
-  const Synchronization sync(v.program, v.kernel);
+  const Synchronization sync(v.kernel);
   verify_named_barriers(v, sync);
   if (!sync.has_roles()) return;
   verify_arrivals(v, sync);
