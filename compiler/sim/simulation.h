@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/sim/block.h"
@@ -112,6 +113,7 @@ class Simulation : public tile::Share {
 
   [[noreturn]] void fail(const std::string& what, const std::string& tile = "") const { throw Fault{what, tile}; }
   Actor actor(bool by_lanes = false) const;
+  std::pair<std::size_t, std::size_t> place_in_memory(std::size_t tile, std::size_t position) const;
   std::string name_of_agent(std::uint32_t actor) const;
 
   const tile::Program& program_;

@@ -43,16 +43,22 @@ Actor Simulation::actor(bool by_lanes) const {
   return {.agent = static_cast<std::uint32_t>(agent_->number), .time = time(*agent_), .knows = &agent_->knows};
 }
 
+/// The block in whose shared memory an element lies, and its first byte there.
+std::pair<std::size_t, std::size_t> Simulation::place_in_memory(std::size_t tile, std::size_t position) const {
+  const tile::TileState& state = machine_.tile(tile);
+  const auto ring = static_cast<std::size_t>(state.mem->ring);
+  const std::size_t copy = position / state.size, slot = copy % ring;
+  return {copy / ring, static_cast<std::size_t>(state.mem->offset) +
+                           slot * static_cast<std::size_t>(slot_bytes_[tile]) + byte_of_[tile][position % state.size]};
+}
+
 void Simulation::on_read(std::size_t tile, std::size_t position) {
   const tile::TileState& state = machine_.tile(tile);
   const Mem& mem = *state.mem;
   const Actor by = actor(mem.space == Space::shared);
   std::string wrong;
   if (mem.space == Space::shared) {
-    const std::size_t copy = position / state.size, block = copy / static_cast<std::size_t>(mem.ring),
-                      slot = copy % static_cast<std::size_t>(mem.ring);
-    const std::size_t byte = static_cast<std::size_t>(mem.offset) + slot * static_cast<std::size_t>(slot_bytes_[tile]) +
-                             byte_of_[tile][position % state.size];
+    const auto [block, byte] = place_in_memory(tile, position);
     wrong = blocks_[block].memory[byte / 2].read(by, static_cast<std::int32_t>(tile), false);
   } else {
     const std::size_t per_block = copies(mem) / most_blocks_ * state.size;
@@ -68,10 +74,7 @@ void Simulation::on_write(std::size_t tile, std::size_t position) {
   const Actor by = actor(mem.space == Space::shared);
   std::string wrong;
   if (mem.space == Space::shared) {
-    const std::size_t copy = position / state.size, block = copy / static_cast<std::size_t>(mem.ring),
-                      slot = copy % static_cast<std::size_t>(mem.ring);
-    const std::size_t byte = static_cast<std::size_t>(mem.offset) + slot * static_cast<std::size_t>(slot_bytes_[tile]) +
-                             byte_of_[tile][position % state.size];
+    const auto [block, byte] = place_in_memory(tile, position);
     // An element of 4 bytes takes the place of two of 2.
     const auto halves = static_cast<std::size_t>(std::max(1, static_cast<int>(size_in_bytes(mem.type)) / 2));
     for (std::size_t half = 0; half < halves && wrong.empty(); ++half) {
