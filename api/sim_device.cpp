@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "api/astatide.h"
 #include "api/executable_state.h"
 #include "compiler/sim/simulate.h"
@@ -25,19 +23,9 @@ class SimulatedCode : public DeviceCode {
   }
 };
 
-/// Calls f(address) for every element of a view, in the order of the index.
-template <class F>
-void for_each(const TensorView& view, const F& f) {
-  std::vector<std::int64_t> index(view.shape.size(), 0);
-  if (std::find(view.shape.begin(), view.shape.end(), 0) != view.shape.end()) return;
-  for (;;) {
-    std::int64_t offset = 0;
-    for (std::size_t n = 0; n < index.size(); ++n) offset += index[n] * view.strides[n];
-    f(static_cast<std::byte*>(view.data) + offset * size_in_bytes(view.dtype));
-    std::size_t axis = index.size();
-    while (axis > 0 && ++index[axis - 1] == view.shape[axis - 1]) index[--axis] = 0;
-    if (axis == 0) return;
-  }
+template <class Visit>
+void for_each_element(const TensorView& view, const Visit& visit) {
+  runtime::for_each_element(static_cast<std::byte*>(view.data), view.dtype, view.shape, view.strides, visit);
 }
 
 /// The tensor that a copy brings into a tile of a kernel, or the tile itself.
@@ -90,7 +78,8 @@ SimulationReport simulate_launch(const Compiled& compiled, const LaunchArguments
     const TensorView& view = arguments.tensors.at(input.name);
     DoubleTensor& tensor = given.inputs[input.name];
     tensor.shape = view.shape;
-    for_each(view, [&](const std::byte* at) { tensor.values.push_back(runtime::load_element(view.dtype, at)); });
+    for_each_element(view,
+                     [&](const std::byte* at) { tensor.values.push_back(runtime::load_element(view.dtype, at)); });
   }
   sim::Options how;
   how.seed = options.seed;
@@ -109,7 +98,7 @@ SimulationReport simulate_launch(const Compiled& compiled, const LaunchArguments
   for (const auto& [name, tensor] : run.outputs) {
     const TensorView& view = arguments.tensors.at(name);
     std::size_t n = 0;
-    for_each(view, [&](std::byte* at) { runtime::store_element(view.dtype, at, tensor.values[n++]); });
+    for_each_element(view, [&](std::byte* at) { runtime::store_element(view.dtype, at, tensor.values[n++]); });
   }
   return report;
 }

@@ -53,31 +53,36 @@ std::vector<double> to_doubles(const HostTensor& tensor);
 /// A dense copy, with the elements converted to `dtype`; bit for bit when it is the tensor's own.
 HostTensor dense_copy(const HostTensor& tensor, ScalarType dtype);
 
-/// Calls `visit(address)` for every element in the order of the index.
+/// Calls `visit(address)` for every element in the order of the index; `address` is that of the one at index 0, strides
+/// count elements.
 template <class Visit>
-void for_each_element(const HostTensor& tensor, const Visit& visit) {
-  const std::size_t rank = tensor.shape.size();
-  for (std::int64_t extent : tensor.shape) {
+void for_each_element(std::byte* address, ScalarType dtype, std::span<const std::int64_t> shape,
+                      std::span<const std::int64_t> strides, const Visit& visit) {
+  const std::size_t rank = shape.size();
+  for (std::int64_t extent : shape) {
     if (extent == 0) return;
   }
-  const std::int64_t size = size_in_bytes(tensor.dtype);
+  const std::int64_t size = size_in_bytes(dtype);
   std::vector<std::int64_t> index(rank, 0);
-  std::byte* address = tensor.origin();
   while (true) {
     visit(address);
     std::size_t axis = rank;
     while (axis > 0) {
       --axis;
-      if (++index[axis] < tensor.shape[axis]) {
-        address += tensor.strides[axis] * size;
+      if (++index[axis] < shape[axis]) {
+        address += strides[axis] * size;
         break;
       }
-      address -= tensor.strides[axis] * size * (tensor.shape[axis] - 1);
+      address -= strides[axis] * size * (shape[axis] - 1);
       index[axis] = 0;
       if (axis == 0) return;
     }
     if (rank == 0) return;
   }
+}
+template <class Visit>
+void for_each_element(const HostTensor& tensor, const Visit& visit) {
+  for_each_element(tensor.origin(), tensor.dtype, tensor.shape, tensor.strides, visit);
 }
 
 }  // namespace astatide::runtime

@@ -11,6 +11,7 @@
 #include <llvm/Target/TargetMachine.h>
 
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/llvm_targets.h"
 #include "runtime/orc.h"
 
 namespace astatide::runtime {
@@ -67,9 +68,7 @@ std::string compile(const OrcRequest& request, llvm::CodeGenFileType kind) {
 }  // namespace
 
 void initialize_llvm() {
-  // LLVM keeps its targets in a list of the process, which no lock guards.
-  static std::once_flag once;
-  std::call_once(once, [] {
+  std::call_once(llvm_targets_started, [] {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
     llvm::InitializeNativeTargetAsmParser();

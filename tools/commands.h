@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -32,5 +33,7 @@ Command add_cache_command(CLI::App& program);
 /// Standard output, checked: a full disk or a closed pipe is an error, not silence.
 void write_output(const std::string& text);
 void write_message(const std::string& text);
+/// A result for people, with what was noticed on the way.
+void write_result(const std::string& text, const std::vector<std::string>& warnings);
 
 }  // namespace astatide::tools

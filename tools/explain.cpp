@@ -138,11 +138,8 @@ std::string tree_text(const Explanation& value) {
 }
 
 std::string to_text(const Explained& out) {
-  std::string shape;
-  for (const auto& [name, value] : out.options.sizes)
-    shape += fmt::format("{}{}={}", shape.empty() ? "" : ",", name, value);
   std::string text = fmt::format("{} with {} for {}, {}, {}\n", out.algorithm, out.schedule, out.options.target.name,
-                                 name_of(out.options.dtype), shape);
+                                 name_of(out.options.dtype), extents_text(out.options.sizes));
   if (out.value.peak)
     text += fmt::format("peak of {}: {}FLOP/s in f32, {}B/s of memory\n", out.value.peak->product,
                         count_text(out.value.peak->flops), count_text(out.value.peak->bytes));

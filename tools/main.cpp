@@ -25,6 +25,11 @@ void write_output(const std::string& text) {
 
 void write_message(const std::string& text) { std::fputs(text.c_str(), stderr); }
 
+void write_result(const std::string& text, const std::vector<std::string>& warnings) {
+  write_output(text);
+  for (const std::string& warning : warnings) write_message("warning: " + warning + "\n");
+}
+
 namespace {
 
 /// Words that no option or argument takes.

@@ -105,8 +105,8 @@ int run(const PrepareWords& words) {
     write_output(to_json(made).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     return kDone;
   }
-  write_output(fmt::format("{}: {} shapes, {}\n", made.algorithm, made.requests.size(), counters_text(made.counters)));
-  for (const std::string& warning : made.warnings) write_message("warning: " + warning + "\n");
+  write_result(fmt::format("{}: {} shapes, {}\n", made.algorithm, made.requests.size(), counters_text(made.counters)),
+               made.warnings);
   return kDone;
 }
 

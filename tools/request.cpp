@@ -67,6 +67,21 @@ void add_request_options(CLI::App& command, RequestWords& words) {
                      "and type (astatide dispatch)");
 }
 
+void add_input_options(CLI::App& command, std::vector<std::string>& inputs, std::vector<std::string>& scalars) {
+  command.add_option("--input", inputs, "Q=q.npy, Q=layer.safetensors or all.safetensors; others are random")
+      ->type_name("[NAME=]FILE")
+      ->allow_extra_args(false);
+  command.add_option("--scalar", scalars, "scalars that differ from their defaults, such as scale=0.1")
+      ->type_name("NAME=X,..")
+      ->allow_extra_args(false);
+}
+
+std::string extents_text(const std::map<std::string, std::int64_t>& extents) {
+  std::string text;
+  for (const auto& [name, value] : extents) text += fmt::format("{}{}={}", text.empty() ? "" : ",", name, value);
+  return text;
+}
+
 void parse_shape(const std::string& text, const Algorithm& algorithm, std::map<std::string, std::int64_t>& values) {
   const Location where{"--shape", 0, 0, {}};
   Diagnostics errors;

@@ -26,6 +26,11 @@ void add_algorithm_options(CLI::App& command, RequestWords& words);
 /// The same, and --schedule.
 void add_request_options(CLI::App& command, RequestWords& words);
 
+/// --input and --scalar, of commands that think up what is not given.
+void add_input_options(CLI::App& command, std::vector<std::string>& inputs, std::vector<std::string>& scalars);
+
+/// "B=2,Hq=8"
+std::string extents_text(const std::map<std::string, std::int64_t>& extents);
 /// "B=2,Hq=8" into `values`; a name given twice, a value that is no number or is under `least` are errors at `flag`.
 void parse_shape(const std::string& text, const Algorithm& algorithm, std::map<std::string, std::int64_t>& values);
 /// "scale=0.1"; the values are finite.

@@ -66,12 +66,7 @@ Command add_run_command(CLI::App& program) {
   CLI::App* app = program.add_subcommand("run", "Runs an algorithm under a schedule, and checks and times it.");
   add_request_options(*app, words->request);
   add_launch_options(*app, words->launch);
-  app->add_option("--input", words->inputs, "Q=q.npy, Q=layer.safetensors or all.safetensors; others are random")
-      ->type_name("[NAME=]FILE")
-      ->allow_extra_args(false);
-  app->add_option("--scalar", words->scalars, "scalars that differ from their defaults, such as scale=0.1")
-      ->type_name("NAME=X,..")
-      ->allow_extra_args(false);
+  add_input_options(*app, words->inputs, words->scalars);
   app->add_option("--seed", words->seed, "of random inputs")->type_name("N");
   app->add_flag(
       "--check-indices", words->check_indices,

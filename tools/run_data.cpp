@@ -138,6 +138,17 @@ TensorView view_of(const runtime::HostTensor& tensor) {
   return {tensor.data ? tensor.origin() : nullptr, tensor.dtype, tensor.shape, tensor.strides};
 }
 
+LaunchArguments launch_arguments(const HostTensors& inputs, const HostTensors& outputs,
+                                 const std::map<std::string, double>& scalars,
+                                 const std::map<std::string, std::int64_t>& extents) {
+  LaunchArguments arguments;
+  arguments.scalars = scalars;
+  arguments.extents = extents;
+  for (const HostTensors* tensors : {&inputs, &outputs})
+    for (const auto& [name, tensor] : *tensors) arguments.tensors[name] = view_of(tensor);
+  return arguments;
+}
+
 std::vector<FileWord> parse_file_words(const std::string& flag, const std::vector<std::string>& words,
                                        const std::vector<std::string>& known) {
   std::vector<FileWord> files;

@@ -58,5 +58,9 @@ void write_outputs(const std::vector<FileWord>& files, const HostTensors& output
 void require_tensor_memory(const Executable& executable, const std::map<std::string, std::int64_t>& extents);
 
 TensorView view_of(const runtime::HostTensor& tensor);
+/// What launches an executable on tensors of the host.
+LaunchArguments launch_arguments(const HostTensors& inputs, const HostTensors& outputs,
+                                 const std::map<std::string, double>& scalars,
+                                 const std::map<std::string, std::int64_t>& extents);
 
 }  // namespace astatide::tools

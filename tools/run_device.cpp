@@ -97,11 +97,7 @@ ChosenDevice choose_device(const std::string& word) {
 Measured run_on_device(const Executable& executable, const Device& device, const HostTensors& inputs,
                        HostTensors& outputs, const std::map<std::string, double>& scalars,
                        const std::map<std::string, std::int64_t>& extents, int repetitions) {
-  LaunchArguments arguments;
-  arguments.scalars = scalars;
-  arguments.extents = extents;
-  for (const auto& [name, tensor] : inputs) arguments.tensors[name] = view_of(tensor);
-  for (const auto& [name, tensor] : outputs) arguments.tensors[name] = view_of(tensor);
+  LaunchArguments arguments = launch_arguments(inputs, outputs, scalars, extents);
   if (device.kind == Device::Kind::cuda)
     return run_on_cuda(executable, device.ordinal, inputs, outputs, std::move(arguments), repetitions);
   // A simulation takes its own time, not the GPU's.

@@ -57,12 +57,9 @@ nlohmann::json to_json(const Result& result) {
 }
 
 std::string to_text(const Result& result) {
-  std::string shape;
-  for (const auto& [name, value] : result.extents)
-    shape += fmt::format("{}{}={}", shape.empty() ? "" : ",", name, value);
-  std::string text =
-      fmt::format("{} with {} on {}{}, {}, {}\n", result.algorithm, result.schedule, result.device.name,
-                  result.device.model.empty() ? "" : " (" + result.device.model + ")", name_of(result.dtype), shape);
+  std::string text = fmt::format("{} with {} on {}{}, {}, {}\n", result.algorithm, result.schedule, result.device.name,
+                                 result.device.model.empty() ? "" : " (" + result.device.model + ")",
+                                 name_of(result.dtype), extents_text(result.extents));
   if (result.random) text += fmt::format("  inputs     normal, --seed {}\n", result.seed);
   text += fmt::format("  time       {:.4f} ms median, {:.4f} ms least of {}\n", result.time.median_ms,
                       result.time.min_ms, result.time.repetitions);
@@ -142,8 +139,7 @@ int report_result(const Result& result, bool json) {
   if (json) {
     write_output(to_json(result).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   } else {
-    write_output(to_text(result));
-    for (const std::string& warning : result.warnings) write_message("warning: " + warning + "\n");
+    write_result(to_text(result), result.warnings);
   }
   return result.ok() ? kDone : kCheckFailed;
 }

@@ -53,17 +53,6 @@ std::map<std::string, std::int64_t> small_extents(const Algorithm& algorithm, co
   return out;
 }
 
-LaunchArguments arguments_of(const HostTensors& inputs, const HostTensors& outputs,
-                             const std::map<std::string, double>& scalars,
-                             const std::map<std::string, std::int64_t>& extents) {
-  LaunchArguments out;
-  for (const auto& [name, tensor] : inputs) out.tensors[name] = view_of(tensor);
-  for (const auto& [name, tensor] : outputs) out.tensors[name] = view_of(tensor);
-  out.scalars = scalars;
-  out.extents = extents;
-  return out;
-}
-
 bool same_bits(const HostTensors& a, const HostTensors& b) {
   return std::all_of(a.begin(), a.end(),
                      [&](const auto& tensor) { return *tensor.second.data == *b.at(tensor.first).data; });
@@ -103,7 +92,7 @@ Sanitized compute(const SanitizeWords& words) {
   for (std::uint64_t seed = first; seed < first + (how.preemptions ? 1 : seeds); ++seed) {
     HostTensors outputs = prepare_outputs(executable, out.extents);
     how.seed = seed;
-    out.last = simulate(executable, arguments_of(inputs, outputs, scalars, out.extents), how);
+    out.last = simulate(executable, launch_arguments(inputs, outputs, scalars, out.extents), how);
     out.runs += out.last.runs;
     if (!out.last.fault && !reference.empty() && !same_bits(reference, outputs))
       out.last.fault = {"the results are other bits than those of the first order", "all", "", "", ""};
@@ -119,11 +108,8 @@ Sanitized compute(const SanitizeWords& words) {
 }
 
 std::string to_text(const Sanitized& result) {
-  std::string shape;
-  for (const auto& [name, value] : result.extents)
-    shape += fmt::format("{}{}={}", shape.empty() ? "" : ",", name, value);
   std::string text = fmt::format("{} with {}, simulated {}, {}, {}\n", result.algorithm, result.schedule, result.target,
-                                 name_of(result.dtype), shape);
+                                 name_of(result.dtype), extents_text(result.extents));
   text += fmt::format("  {} orders, {} waits and signals, {} steps in the last\n", result.runs, result.last.waits,
                       result.last.steps);
   if (result.last.fault)
@@ -155,8 +141,7 @@ int report(const Sanitized& result, bool json) {
   if (json) {
     write_output(to_json(result).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   } else {
-    write_output(to_text(result));
-    for (const std::string& warning : result.warnings) write_message("warning: " + warning + "\n");
+    write_result(to_text(result), result.warnings);
   }
   return result.ok() ? kDone : kCheckFailed;
 }
@@ -176,12 +161,7 @@ Command add_sanitize_command(CLI::App& program) {
                   "instead, all orders in which what runs goes on as long as it can, but for N turns; at most 2000")
       ->type_name("N");
   app->add_option("--resident", words->resident, "blocks, or clusters, at a time")->type_name("N");
-  app->add_option("--input", words->inputs, "Q=q.npy, Q=layer.safetensors or all.safetensors; others are random")
-      ->type_name("[NAME=]FILE")
-      ->allow_extra_args(false);
-  app->add_option("--scalar", words->scalars, "scalars that differ from their defaults, such as scale=0.1")
-      ->type_name("NAME=X,..")
-      ->allow_extra_args(false);
+  add_input_options(*app, words->inputs, words->scalars);
   app->add_flag("--json", words->json, "one JSON object on standard output");
   return {app, [words] { return report(compute(*words), words->json); }};
 }

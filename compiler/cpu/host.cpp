@@ -5,17 +5,15 @@
 #include <llvm/TargetParser/Host.h>
 #include <llvm/TargetParser/Triple.h>
 
-#include <mutex>
-
 #include "compiler/cpu/emit.h"
 #include "compiler/cpu/target_machine.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/llvm_targets.h"
 
 namespace astatide::cpu {
 
 void initialize_llvm() {
-  static std::once_flag once;
-  std::call_once(once, [] {
+  std::call_once(llvm_targets_started, [] {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
     llvm::InitializeNativeTargetAsmParser();

@@ -215,7 +215,7 @@ void KernelEmitter::emit_shared(SourceText& out) const {
                          claimed("barriers"), pool, kernel_.barriers));
   if (kernel_.persistent)
     out.line(fmt::format("int* const {} = reinterpret_cast<int*>({} + {});", claimed("next_tiles"), claimed("barriers"),
-                         sync_.rings().back().first + 2 * sync_.rings().back().slots));
+                         sync_.barrier_count()));
 }
 
 void KernelEmitter::emit_registers(SourceText& out) const {

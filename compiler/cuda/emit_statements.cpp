@@ -99,7 +99,7 @@ void KernelEmitter::emit_branch(const std::string& head, const tile::If& branch)
   emit_block(branch.body);
   bases_in_front_ = before;
   out_.close();
-  emit(sync_.after({branch}));
+  emit(sync_.after(branch));
 }
 
 void KernelEmitter::emit(const tile::Let& let) {

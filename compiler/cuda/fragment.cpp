@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "compiler/support/diagnostic.h"
-#include "compiler/support/match.h"
 
 namespace astatide::cuda {
 namespace {
@@ -52,12 +51,6 @@ Fragment fragment_of(const tile::Mem& mem, const tile::ThreadGrid& grid) {
   // A tile of rows is held by all threads of a row alike.
   if (mem.dims.size() == 2) fragment.columns = {mem.dims[1].extent, grid.columns, grid.column_vector, 1};
   return fragment;
-}
-
-tile::ThreadGrid grid_of(const tile::Mem& mem) {
-  return match(
-      mem.layout, [](const tile::ThreadGrid& grid) { return grid; }, [](const tile::RowsOf& rows) { return rows.grid; },
-      [&](const auto&) -> tile::ThreadGrid { throw InternalError("tile " + mem.name + " has no thread grid"); });
 }
 
 const tile::TileName& operand_tile(const tile::Operand& operand) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "compiler/tile/ir.h"
+#include "compiler/tile/thread_grid.h"
 
 namespace astatide::cuda {
 
@@ -38,9 +38,6 @@ struct Fragment {
 
 /// The fragment of a tile dealt out over `grid`: the first axis over its rows, the second, if any, over its columns.
 Fragment fragment_of(const tile::Mem& mem, const tile::ThreadGrid& grid);
-
-/// The grid of a register tile, or of its rows. Throws InternalError when the tile has no such layout.
-tile::ThreadGrid grid_of(const tile::Mem& mem);
 
 /// The tile that an operand of a product is staged in.
 const tile::TileName& operand_tile(const tile::Operand& operand);

@@ -15,14 +15,7 @@ const Mem& KernelEmitter::mem(const tile::TileName& name) const {
 }
 
 ThreadGrid KernelEmitter::grid_for(const std::vector<const Mem*>& tiles) const {
-  const Mem* rows = nullptr;
-  for (const Mem* tile : tiles) {
-    if (tile->space != Space::register_file) continue;
-    if (tile->dims.size() == 2) return grid_of(*tile);
-    rows = tile;
-  }
-  if (rows) return grid_of(*rows);
-  return {kernel_.thread_rows, kernel_.thread_columns, 1, 1};
+  return tile::grid_for(kernel_, tiles);
 }
 
 std::string KernelEmitter::open_columns(const FragmentAxis& axis, const std::string& column,

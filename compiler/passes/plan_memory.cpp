@@ -66,8 +66,7 @@ void place_tiles(const tile::Program& program, Kernel& kernel, const Target& tar
   if (kernel.producers > 0) {
     // Of each slot two barriers of 8 bytes; behind them the slots of the places of the next tile along its axes.
     kernel.barriers = offset;
-    const tile::Synchronization sync(kernel);
-    for (const tile::SlotBarriers& ring : sync.rings()) offset += std::int64_t{16} * ring.slots;
+    offset += std::int64_t{8} * tile::Synchronization(kernel).barrier_count();
     if (kernel.persistent) offset += tile::kTileSlots * static_cast<std::int64_t>(kernel.tiles.size() * sizeof(int));
   }
   kernel.shared_bytes = offset;

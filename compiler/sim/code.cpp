@@ -263,7 +263,6 @@ class Builder {
     if (acquire.at.empty() || !sync_.has_roles()) return;
     const std::size_t at = here();
     steps().push_back({.kind = Kind::rows, .stmt = &stmt});
-    steps()[at].action = machine_.instruction(stmt);
     add_ops(sync_.after(stmt), head_of(stmt), &stmt);
     steps()[at].target = here();
   }

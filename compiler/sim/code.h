@@ -94,7 +94,7 @@ struct Codes {
 Codes make_codes(const tile::Kernel& kernel, const tile::Synchronization& sync, tile::Machine& machine,
                  const std::optional<Change>& change);
 
-/// Whether a change would leave this operation as it is.
+/// Whether there is such a change of an operation.
 bool changes_anything(const tile::SyncOp& op, Change::Kind kind, const tile::Synchronization& sync);
 
 }  // namespace astatide::sim

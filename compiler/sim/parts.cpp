@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "compiler/support/match.h"
 #include "compiler/tile/parameters.h"
+#include "compiler/tile/thread_grid.h"
 
 namespace astatide::sim {
 
@@ -15,23 +15,6 @@ using tile::ThreadGrid;
 namespace {
 
 constexpr int kRunBytes = 16;  // that a thread copies at a time, at most
-
-const ThreadGrid* grid_of(const Mem& mem) {
-  if (const auto* grid = std::get_if<ThreadGrid>(&mem.layout)) return grid;
-  const auto* rows = std::get_if<tile::RowsOf>(&mem.layout);
-  return rows ? &rows->grid : nullptr;
-}
-
-/// The grid of a register tile of two axes, else of a row, else the kernel's own.
-ThreadGrid grid_for(const Kernel& kernel, const std::vector<const Mem*>& tiles) {
-  const ThreadGrid* rows = nullptr;
-  for (const Mem* mem : tiles) {
-    if (mem->space != Space::register_file || !grid_of(*mem)) continue;
-    if (mem->dims.size() == 2) return *grid_of(*mem);
-    rows = grid_of(*mem);
-  }
-  return rows ? *rows : ThreadGrid{std::max(1, kernel.thread_rows), std::max(1, kernel.thread_columns), 1, 1, 1};
-}
 
 int thread_row(const ThreadGrid& grid, int row) {
   const int unit = std::max(1, grid.row_unit), groups = std::max(1, grid.rows / unit);
@@ -127,7 +110,7 @@ struct Dealt {
 Dealt dealt_of(const Kernel& kernel, const Stmt& stmt) {
   Tiles tiles(kernel);
   const auto among = [&](const std::string& shape) -> Dealt {
-    return {kernel.find(shape), grid_for(kernel, tiles.all())};
+    return {kernel.find(shape), tile::grid_for(kernel, tiles.all())};
   };
   if (const auto* s = std::get_if<tile::Fill>(&stmt.node)) {
     tiles.add(s->dst);

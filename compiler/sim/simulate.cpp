@@ -65,28 +65,28 @@ Run simulate_once(const tile::Program& program, const Arguments& arguments, cons
   int number = 0;
   const tile::InterpretOptions interpret{.round_storage = options.round_storage, .resident_blocks = options.resident};
   struct Stopped {};
+  const auto run_kernel = [&](const tile::Kernel& kernel, const std::map<std::string, std::int64_t>& extents,
+                              std::map<std::string, DoubleTensor>& tensors) {
+    Simulation simulation(program, kernel, extents, arguments.scalars, tensors, options, global, number++, choice);
+    const auto stop = [&](const std::string& what, const std::string& tile) {
+      out.finding = simulation.place();
+      out.finding->what = what;
+      if (!tile.empty()) out.finding->tile = tile;
+    };
+    try {
+      simulation.run();
+    } catch (const Fault& fault) {
+      stop(fault.what, fault.tile);
+    } catch (const InternalError& error) {
+      // An index out of a tensor's shape, a name that was never set.
+      stop(error.what(), "");
+    }
+    out.steps += simulation.steps();
+    out.sites.push_back(simulation.sites());
+    if (out.finding) throw Stopped();
+  };
   try {
-    out.outputs = tile::run_kernels(program, arguments.scalars, arguments, interpret,
-                                    [&](const tile::Kernel& kernel, const auto& extents, auto& tensors) {
-                                      Simulation simulation(program, kernel, extents, arguments.scalars, tensors,
-                                                            options, global, number++, choice);
-                                      const auto stop = [&](const std::string& what, const std::string& tile) {
-                                        out.finding = simulation.place();
-                                        out.finding->what = what;
-                                        if (!tile.empty()) out.finding->tile = tile;
-                                      };
-                                      try {
-                                        simulation.run();
-                                      } catch (const Fault& fault) {
-                                        stop(fault.what, fault.tile);
-                                      } catch (const InternalError& error) {
-                                        // An index out of a tensor's shape, a name that was never set.
-                                        stop(error.what(), "");
-                                      }
-                                      out.steps += simulation.steps();
-                                      out.sites.push_back(simulation.sites());
-                                      if (out.finding) throw Stopped();
-                                    });
+    out.outputs = tile::run_kernels(program, arguments.scalars, arguments, interpret, run_kernel);
   } catch (const Stopped&) {
   }
   return out;

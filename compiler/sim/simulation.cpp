@@ -101,10 +101,9 @@ void Simulation::plan_actors() {
   std::size_t agents = 0;
   for (const Code& code : codes_.codes)
     agents += code.who == Who::computing ? static_cast<std::size_t>(warps_of(kernel_)) : 1;
-  std::size_t slots = 0;
-  for (const tile::SlotBarriers& ring : sync_.rings()) slots += static_cast<std::size_t>(2 * ring.slots);
+  const auto barriers = static_cast<std::size_t>(sync_.barrier_count());
   first_load_actor_ = most_blocks_ * (agents + static_cast<std::size_t>(warps_of(kernel_) * kOthers));
-  actors_ = first_load_actor_ + most_blocks_ * slots * static_cast<std::size_t>(kernel_.cluster_blocks());
+  actors_ = first_load_actor_ + most_blocks_ * barriers * static_cast<std::size_t>(kernel_.cluster_blocks());
 }
 
 void Simulation::start_wave(std::int64_t first) {
@@ -118,8 +117,6 @@ void Simulation::start_wave(std::int64_t first) {
   const std::int64_t clusters =
       std::min<std::int64_t>(tiles_ - first, static_cast<std::int64_t>(most_blocks_) / kernel_.cluster_blocks());
   drawn_ = clusters;
-  std::size_t barriers = 0;
-  for (const tile::SlotBarriers& ring : sync_.rings()) barriers += static_cast<std::size_t>(2 * ring.slots);
   const int launched = kernel_.block_threads() > 0
                            ? std::min(255, kRegisters / kernel_.block_threads()) / kRegisterUnit * kRegisterUnit
                            : 0;
@@ -129,7 +126,7 @@ void Simulation::start_wave(std::int64_t first) {
     block.cluster = b / static_cast<std::size_t>(kernel_.cluster_blocks());
     block.rank = static_cast<int>(b) % kernel_.cluster_blocks();
     block.tile = first + static_cast<std::int64_t>(block.cluster);
-    block.barriers.resize(barriers);
+    block.barriers.resize(static_cast<std::size_t>(sync_.barrier_count()));
     block.memory.resize(static_cast<std::size_t>(std::max<std::int64_t>(0, kernel_.shared_bytes) / 2 + 1));
     for (std::size_t t = 0; t < kernel_.mems.size(); ++t) {
       const Mem& mem = kernel_.mems[t];
@@ -290,7 +287,7 @@ std::string Simulation::waits_for(const Agent& agent, std::size_t* next) const {
   *next = agents_.size();
   if (op.kind == SyncOp::Kind::wait) {
     const Side& at = side(agent, op.ring, op.writes);
-    const Barrier& barrier = blocks_[agent.block].barriers[barrier_of(agent, op, !op.writes, step.change)];
+    const Barrier& barrier = blocks_[agent.block].barriers[barrier_of(agent, step, !op.writes)];
     out += fmt::format("; slot {}, phase {}, {} of {} have arrived", at.slot, barrier.phases,
                        barrier.arrivals - barrier.pending, barrier.arrivals);
     if (barrier.bytes > 0) out += fmt::format(", {} bytes are to come", barrier.bytes);

@@ -19,7 +19,6 @@ class GlobalMemory {
     std::int32_t kernel = -1;  // that wrote it last
     std::int32_t wave = 0;
     std::uint32_t agent = 0, time = 0;
-    std::int64_t block = 0;
   };
   std::vector<Place>& of(const std::string& tensor, std::size_t elements);
 
@@ -97,14 +96,15 @@ class Simulation : public tile::Share {
   void arrive_at(Agent& agent, Meeting& meeting, int threads);
   void signal(Agent& agent, const Step& step);
   void end_of_phase(Barrier& barrier, const std::string& name);
-  std::size_t barrier_of(const Agent& agent, const tile::SyncOp& op, bool full,
-                         const std::optional<Change::Kind>& change) const;
+  int slot_of(const Agent& agent, const Step& step) const;
+  std::size_t barrier_of(const Agent& agent, const Step& step, bool full) const;
   std::vector<std::size_t> told_by(const Agent& agent, const tile::SyncOp& op) const;
   Side& side(Agent& agent, const std::string& ring, bool writes) const;
   const Side& side(const Agent& agent, const std::string& ring, bool writes) const;
   /// A slot may be used by who has waited at its barrier.
   void check_waited(const Agent& agent, const std::string& ring, bool writes) const;
   void check_positions(const Agent& agent) const;
+  std::uint32_t awaited(const Agent& agent, const Step& step) const;
   void wait_for_groups(Agent& agent, const Step& step);
   void tick(Agent& agent) { ++agent.knows.done[agent.number]; }
   std::uint32_t time(const Agent& agent) const { return agent.knows.done[agent.number]; }

@@ -119,7 +119,7 @@ void Simulation::on_store(std::size_t tensor, std::size_t position) {
     fail(fmt::format("{} is written twice: before, by {} (element {})", of.name,
                      place.wave == wave_ ? name_of_agent(place.agent) : "another block", position));
   // A lane stores its own elements, time after time.
-  place = {number_, wave_, by.agent, by.time, static_cast<std::int64_t>(agent_->block)};
+  place = {number_, wave_, by.agent, by.time};
 }
 
 }  // namespace astatide::sim

@@ -38,11 +38,6 @@ void Simulation::go_on(Agent& agent) {
     enter(agent, step);
     ++steps_;
     if (step.site >= 0) ++codes_.sites[static_cast<std::size_t>(step.site)].runs;
-    if (step.kind == Kind::sync && !may_pass(agent, step)) {
-      // Who waits at a meeting has to have come there.
-      arrive(agent, step);
-      if (!may_pass(agent, step)) break;
-    }
     pauses = run_step(agent, step);
   }
   std::swap(machine_.variables(), agent.variables);
@@ -60,6 +55,7 @@ bool Simulation::run_step(Agent& agent, const Step& step) {
       pauses = true;
       break;
     case Kind::sync:
+      // Who waits at a meeting has to have come there.
       arrive(agent, step);
       if (!may_pass(agent, step)) return true;
       pass(agent, step);
@@ -195,12 +191,11 @@ void Simulation::start_load(Agent& agent, const Step& step) {
   const auto slot = static_cast<std::size_t>(agent.sides[2 * tile + 1].slot);
   const auto rank = static_cast<std::size_t>(blocks_[agent.block].rank);
   const std::size_t first = agent.block - (copy.multicast ? rank : 0);
-  std::size_t slots = 0;
-  for (const tile::SlotBarriers& other : sync_.rings()) slots += static_cast<std::size_t>(2 * other.slots);
+  const auto barriers = static_cast<std::size_t>(sync_.barrier_count());
   const auto number = static_cast<std::size_t>(ring.first) + slot;
   for (std::size_t into = first; into < first + blocks; ++into) {
     const std::size_t actor =
-        first_load_actor_ + (into * slots + number) * static_cast<std::size_t>(kernel_.cluster_blocks()) + rank;
+        first_load_actor_ + (into * barriers + number) * static_cast<std::size_t>(kernel_.cluster_blocks()) + rank;
     Pending& made = pending_.emplace_back();
     made.agent = agent.number;
     made.actor = static_cast<std::uint32_t>(actor);

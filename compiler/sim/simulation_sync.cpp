@@ -39,12 +39,15 @@ const Side& Simulation::side(const Agent& agent, const std::string& ring, bool w
   return agent.sides[2 * tile + (writes ? 1 : 0)];
 }
 
-std::size_t Simulation::barrier_of(const Agent& agent, const SyncOp& op, bool full,
-                                   const std::optional<Change::Kind>& change) const {
-  const tile::SlotBarriers& ring = *sync_.find_ring(op.ring);
-  int slot = side(agent, op.ring, op.writes).slot;
-  if (change == Change::Kind::other_slot) slot = (slot + 1) % ring.slots;
-  return static_cast<std::size_t>(ring.first + (full ? 0 : ring.slots) + slot);
+/// The slot that an operation speaks of: where its side stands.
+int Simulation::slot_of(const Agent& agent, const Step& step) const {
+  const int slot = side(agent, step.op.ring, step.op.writes).slot;
+  return step.change == Change::Kind::other_slot ? (slot + 1) % sync_.find_ring(step.op.ring)->slots : slot;
+}
+
+std::size_t Simulation::barrier_of(const Agent& agent, const Step& step, bool full) const {
+  const tile::SlotBarriers& ring = *sync_.find_ring(step.op.ring);
+  return static_cast<std::size_t>(ring.first + (full ? 0 : ring.slots) + slot_of(agent, step));
 }
 
 /// The blocks whose barrier an arrival is at.
@@ -114,17 +117,14 @@ bool Simulation::may_pass(const Agent& agent, const Step& step) const {
   if (const Meeting* meeting = meeting_of(agent, op)) return agent.arrived && meeting->rounds > agent.round;
   switch (op.kind) {
     case Kind::wait: {
-      const Barrier& barrier = blocks_[agent.block].barriers[barrier_of(agent, op, !op.writes, step.change)];
+      const Barrier& barrier = blocks_[agent.block].barriers[barrier_of(agent, step, !op.writes)];
       const int phase = side(agent, op.ring, op.writes).phase ^ (step.change == Change::Kind::other_phase ? 1 : 0);
       return barrier.phases % 2 != phase;
     }
     case Kind::wait_products:
     case Kind::wait_copies:
-    case Kind::wait_stores: {
-      const Queue& waited = agent.queues[operations_of(op.kind)];
-      const std::size_t open = static_cast<std::size_t>(op.count) + (step.change == Change::Kind::more ? 1 : 0);
-      return waited.groups.size() <= open || waited.ended >= waited.groups[waited.groups.size() - open - 1];
-    }
+    case Kind::wait_stores:
+      return agent.queues[operations_of(op.kind)].ended >= awaited(agent, step);
     case Kind::take_registers:
       return (op.count - agent.registers) * agent.threads <= blocks_[agent.block].free_registers;
     default:
@@ -215,8 +215,7 @@ void Simulation::signal(Agent& agent, const Step& step) {
   const SyncOp& op = step.op;
   const bool full = op.kind == Kind::expect || op.writes;
   Side& at = side(agent, op.ring, op.writes);
-  const tile::SlotBarriers& ring = *sync_.find_ring(op.ring);
-  const int told = static_cast<int>(barrier_of(agent, op, full, step.change)) - ring.first - (full ? 0 : ring.slots);
+  const int told = slot_of(agent, step);
   if (told != at.slot) fail(fmt::format("tells of slot {} of {}, and stands at slot {}", told, op.ring, at.slot));
   check_waited(agent, op.ring, op.writes);
   if (!op.writes && op.ring != tile::kTilePlaces && agent.warp >= 0 &&
@@ -225,7 +224,7 @@ void Simulation::signal(Agent& agent, const Step& step) {
         fmt::format("gives back slot {} of {}, and a product that reads it has not been waited for", at.slot, op.ring));
   ++at.used;
   for (const std::size_t block : told_by(agent, op)) {
-    Barrier& barrier = blocks_[block].barriers[barrier_of(agent, op, full, step.change)];
+    Barrier& barrier = blocks_[block].barriers[barrier_of(agent, step, full)];
     const bool seen = block == agent.block ? agent.knows.done[barrier.maker] >= barrier.made_at
                                            : agent.knows.fenced[barrier.maker] >= barrier.made_at;
     if (!barrier.made || !seen) fail("arrives at a barrier of " + op.ring + " that it does not know to be made");
@@ -242,12 +241,16 @@ void Simulation::signal(Agent& agent, const Step& step) {
   tick(agent);
 }
 
-void Simulation::wait_for_groups(Agent& agent, const Step& step) {
-  const Queue& waited = agent.queues[operations_of(step.op.kind)];
+/// The last operation of those that may not be open behind a wait; 0 where there is none.
+std::uint32_t Simulation::awaited(const Agent& agent, const Step& step) const {
+  const std::vector<std::uint32_t>& groups = agent.queues[operations_of(step.op.kind)].groups;
   const std::size_t open = static_cast<std::size_t>(step.op.count) + (step.change == Change::Kind::more ? 1 : 0);
-  if (waited.groups.size() <= open) return;
-  std::uint32_t& known = agent.knows.done[waited.actor];
-  known = std::max(known, waited.groups[waited.groups.size() - open - 1]);
+  return groups.size() <= open ? 0 : groups[groups.size() - open - 1];
+}
+
+void Simulation::wait_for_groups(Agent& agent, const Step& step) {
+  std::uint32_t& known = agent.knows.done[agent.queues[operations_of(step.op.kind)].actor];
+  known = std::max(known, awaited(agent, step));
 }
 
 void Simulation::pass(Agent& agent, const Step& step) {
@@ -267,7 +270,7 @@ void Simulation::pass(Agent& agent, const Step& step) {
       return make_barriers(agent, step);
     case Kind::wait: {
       Side& at = side(agent, op.ring, op.writes);
-      Barrier& barrier = blocks_[agent.block].barriers[barrier_of(agent, op, !op.writes, step.change)];
+      Barrier& barrier = blocks_[agent.block].barriers[barrier_of(agent, step, !op.writes)];
       if (!barrier.made || agent.knows.done[barrier.maker] < barrier.made_at)
         fail("waits at a barrier of " + op.ring + " that it does not know to be made");
       // The first free slots have had no phase before them.
@@ -276,8 +279,7 @@ void Simulation::pass(Agent& agent, const Step& step) {
         fail(fmt::format("passes a barrier of {} in phase {}, and should in phase {}", op.ring, barrier.phases,
                          expected));
       agent.knows.join(barrier.passed);
-      at.waited = static_cast<int>(barrier_of(agent, op, !op.writes, step.change)) - sync_.find_ring(op.ring)->first -
-                  (op.writes ? sync_.find_ring(op.ring)->slots : 0);
+      at.waited = slot_of(agent, step);
       agent.lanes_know.join(barrier.passed);  // each lane waits
       if (agent.warp >= 0) barrier.waited.emplace_back(agent.lanes, ++agent.lanes_time);
       return;

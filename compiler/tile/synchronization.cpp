@@ -222,6 +222,10 @@ const SlotBarriers* Synchronization::find_ring(std::string_view name) const {
   return found == rings_.end() ? nullptr : &*found;
 }
 
+int Synchronization::barrier_count() const {
+  return rings_.empty() ? 0 : rings_.back().first + 2 * rings_.back().slots;
+}
+
 SyncOps Synchronization::at_start() const {
   if (!has_roles()) return {};
   return {{.kind = Kind::make_barriers},
@@ -340,10 +344,13 @@ SyncOps Synchronization::after(const Stmt& stmt) const {
     if (s->token.empty()) out.push_back({.kind = Kind::wait_products});
     return out;
   }
-  if (const auto* s = std::get_if<If>(&stmt.node))
-    return commits_copies(s->body) ? SyncOps{{.kind = Kind::commit_copies}} : SyncOps{};
+  if (const auto* s = std::get_if<If>(&stmt.node)) return after(*s);
   if (std::holds_alternative<Arrive>(stmt.node)) return before(stmt);  // what the one that came last has seen, all see
   return {};
+}
+
+SyncOps Synchronization::after(const If& branch) const {
+  return commits_copies(branch.body) ? SyncOps{{.kind = Kind::commit_copies}} : SyncOps{};
 }
 
 SyncOps Synchronization::before_dealing() const { return {on_ring(Kind::wait, std::string(kTilePlaces), true)}; }

@@ -87,6 +87,8 @@ class Synchronization {
   /// Rings between roles in the order of their barriers, that of tile places last.
   const std::vector<SlotBarriers>& rings() const { return rings_; }
   const SlotBarriers* find_ring(std::string_view name) const;
+  /// Of all rings: those of a slot are numbered from SlotBarriers::first on.
+  int barrier_count() const;
 
   /// Before anything else, by all threads, and behind all.
   SyncOps at_start() const;
@@ -97,6 +99,7 @@ class Synchronization {
   SyncOps before(const Stmt& stmt) const;
   /// Of an acquire with limits: only where there are rows beyond them.
   SyncOps after(const Stmt& stmt) const;
+  SyncOps after(const If& branch) const;
 
   // The walk over the tiles of a persistent kernel. Who deals them out waits for a free place, writes it, and passes it
   // on; who takes them waits for a place in front of the first tile and at the end of each, and gives it back where its

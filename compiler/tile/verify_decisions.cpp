@@ -2,6 +2,7 @@
 
 #include "compiler/support/match.h"
 #include "compiler/tile/parameters.h"
+#include "compiler/tile/thread_grid.h"
 #include "compiler/tile/verify_rules.h"
 
 namespace astatide::tile {
@@ -9,13 +10,6 @@ namespace {
 
 // Vectors of 16 bytes are loaded from and stored to any tile.
 constexpr std::int64_t kPlaceAlignment = 16;
-
-/// How a register tile's rows are dealt out to threads; null where it has no layout of registers.
-const ThreadGrid* grid_of(const Mem& mem) {
-  if (const auto* grid = std::get_if<ThreadGrid>(&mem.layout)) return grid;
-  if (const auto* rows = std::get_if<RowsOf>(&mem.layout)) return &rows->grid;
-  return nullptr;
-}
 
 bool same_rows(const ThreadGrid& a, const ThreadGrid& b) {
   return a.rows == b.rows && a.columns == b.columns && a.row_vector == b.row_vector && a.row_unit == b.row_unit;
@@ -34,8 +28,8 @@ void verify_layout(const Verified& v, const Stmt& stmt, const Mem& mem) {
 
 /// Element by element, so that each thread must hold the same rows and columns of all tiles.
 void verify_same_threads(const Verified& v, const Stmt& stmt, const Mem& dst, const Mem& src) {
-  const ThreadGrid* a = grid_of(dst);
-  const ThreadGrid* b = grid_of(src);
+  const ThreadGrid* a = find_grid(dst);
+  const ThreadGrid* b = find_grid(src);
   if (!a || !b) return;
   const bool both_whole =
       std::holds_alternative<ThreadGrid>(dst.layout) && std::holds_alternative<ThreadGrid>(src.layout);
@@ -123,8 +117,8 @@ void verify_layouts(const Verified& v) {
       for (const Access& access : accesses.reads)
         if (const Mem* mem = v.kernel.find(access.name)) verify_same_threads(v, stmt, *v.kernel.find(s->dst), *mem);
     if (const auto* s = std::get_if<RowReduce>(&stmt.node)) {
-      const ThreadGrid* dst = grid_of(*v.kernel.find(s->dst));
-      const ThreadGrid* src = grid_of(*v.kernel.find(s->src));
+      const ThreadGrid* dst = find_grid(*v.kernel.find(s->dst));
+      const ThreadGrid* src = find_grid(*v.kernel.find(s->src));
       if (dst && src && !same_rows(*dst, *src)) v.fail(stmt, s->dst + " and " + s->src + " lie in other threads");
     }
   });
