@@ -44,8 +44,8 @@ class OutputOracle {
 
  private:
   std::map<std::string, DoubleTensor> exact_;
-  /// The plain evaluation with weights that are rounded relative to this.
-  std::function<std::map<std::string, DoubleTensor>(double scale)> plain_;
+  /// The plain evaluation; each attempt rounds the weights of a row relative to another number.
+  std::function<std::map<std::string, DoubleTensor>(int attempt)> plain_;
   std::map<std::string, DoubleTensor> plain_as_written_;
   double absolute_limit_ = 0;
   double input_scale_ = 0;

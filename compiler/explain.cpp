@@ -10,6 +10,7 @@
 #include "compiler/rewrite/cascade.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/round_up.h"
+#include "compiler/tile/bounds.h"
 
 namespace astatide {
 namespace {

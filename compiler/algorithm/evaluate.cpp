@@ -21,7 +21,7 @@ constexpr std::int64_t kMostElements = std::int64_t{1} << 31;
 /// Below this much work starting threads costs more than it gains.
 constexpr double kWorkForThreads = 2e6;
 
-using Rounding = std::map<std::string, std::function<double(double)>>;
+using Rounding = std::map<std::string, RoundElement>;
 
 /// A definition's elements.
 struct Evaluated {
@@ -150,8 +150,10 @@ class Evaluator {
     value.values.reset(new double[static_cast<std::size_t>(size)]);
     if (may_be_absent) value.present.reset(new std::uint8_t[static_cast<std::size_t>(size)]);
     if (size > 0) run_rows(compiled, value);
-    if (const auto rounding = rounded_.find(func.name); rounding != rounded_.end())
-      std::transform(value.values.get(), value.values.get() + size, value.values.get(), rounding->second);
+    if (const auto rounding = rounded_.find(func.name); rounding != rounded_.end()) {
+      const std::int64_t columns = compiled.shape.empty() ? 1 : compiled.shape.back();
+      for (std::int64_t n = 0; n < size; ++n) value.values[n] = rounding->second(value.values[n], n / columns);
+    }
     tensors_.push_back({func.name, compiled.shape, value.values.get(), value.present.get()});
     evaluated_[func.name] = std::move(value);
   }

@@ -111,8 +111,8 @@ void KernelEmitter::emit_stage(const tile::View& view, const Mem& dst, bool asyn
       if (!program_.known.contains(name)) return false;
     return evaluate_integer(limit, program_.known) % vector == 0;
   };
-  const bool vectors =
-      dim && along && columns % vector == 0 && along->origin == Expr(0) && (!along->limit || is_whole(*along->limit));
+  const bool vectors = dim && along && columns % vector == 0 && along->origin == Expr(0) &&
+                       (!along->limit || is_whole(*along->limit)) && (in_panels(dst) || pitch_of(dst) % vector == 0);
   if (!vectors) return one_by_one();
   // One flag for all that is staged, since each would take a register.
   if (!own_names_.contains("staged_in_vectors")) claim("staged_in_vectors");

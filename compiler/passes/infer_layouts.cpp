@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <optional>
 #include <set>
 
 #include "compiler/support/diagnostic.h"
@@ -148,7 +149,7 @@ class Layouts {
         one_by_one_.insert(mma->dst);
       } else {
         read_across_.insert(rhs.name);
-        in_vectors_.insert(mma->dst);
+        if (const auto pitch = aligned_pitch(rhs); !pitch || *pitch % kVector == 0) in_vectors_.insert(mma->dst);
       }
     }
   }
@@ -184,14 +185,21 @@ class Layouts {
     return grid;
   }
 
+  /// The distance of rows that the schedule asks for.
+  std::optional<int> aligned_pitch(const Mem& mem) const {
+    // Tensor cores read 16 columns at a time, those beyond a tile's edge too.
+    const int extent = mem.dims.back().extent, read = operands_.contains(mem.name) ? round_up(extent, 16) : extent;
+    for (const auto& [axis, multiple] : mem.align)
+      if (axis == mem.dims.back().axis) return round_up(read, static_cast<int>(multiple));
+    return std::nullopt;
+  }
+
   tile::Layout shared_layout(const Mem& mem) const {
     const int extent = mem.dims.back().extent;
-    for (const auto& [axis, multiple] : mem.align)
-      if (axis == mem.dims.back().axis) return tile::Rows{round_up(extent, static_cast<int>(multiple))};
+    if (const auto pitch = aligned_pitch(mem)) return tile::Rows{*pitch};
     if (mem.dims.size() == 1) return tile::Rows{extent};
     if (in_panels_.contains(mem.name)) return tile::Panels{};
     if (operands_.contains(mem.name)) {
-      // Instructions read 16 columns at a time, those beyond a tile's edge too.
       const int columns = round_up(extent, 16), bytes = columns * size_in_bytes(mem.type);
       if (bytes % 128 == 0 && columns == extent) return tile::Panels{};
       return tile::Rows{bytes / 16 % 2 == 0 ? columns + 16 / size_in_bytes(mem.type) : columns};

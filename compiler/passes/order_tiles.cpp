@@ -6,7 +6,6 @@
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/scalar_type.h"
 #include "compiler/tile/bounds.h"
-#include "compiler/tile/statistics.h"
 
 namespace astatide {
 namespace {

@@ -3,6 +3,7 @@
 #include "compiler/schedule/directives.h"
 #include "compiler/schedule/legality.h"
 #include "compiler/support/contains.h"
+#include "compiler/support/round_up.h"
 
 // Where tiles live, and how they are loaded, padded and unrolled.
 
@@ -166,7 +167,16 @@ void check_align(const CheckedDirective& checked) {
     if (checked.check.family_of(*nest) == Family::wgmma)
       return checked.error("wgmma reads " + name + " from rows of 128 bytes, between which nothing lies",
                            {"leave it out"});
+  const bool by_rows = std::any_of(nests.begin(), nests.end(), [&](const LoopNest* nest) {
+    return checked.check.family_of(*nest) == Family::mma_sync;
+  });
   for (const auto& [axis, multiple] : *multiples) {
+    // Of 16 bits unless it is known to be f32.
+    const int step = checked.check.input_type == ScalarType::f32 ? 4 : 8;
+    if (by_rows && multiple % step != 0)
+      checked.error("mma_sync reads rows that begin at multiples of 16 bytes, " + std::to_string(step) +
+                        " elements, and " + std::to_string(multiple) + " is no multiple of it",
+                    {"align_storage: {" + axis + ": " + std::to_string(round_up(multiple, step)) + "}"});
     if (!contains(axes, axis)) {
       std::vector<std::string> notes = {"axes of " + name + " are " + join(axes)};
       suggest(notes, axis, axes);

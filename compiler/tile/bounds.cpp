@@ -368,4 +368,17 @@ bool is_never_negative(const Expr& e) {
          });
 }
 
+Expr without_data(const Expr& e) {
+  return transform(e, [](const Expr& node) {
+    // Of what is there at some places only, and 0 elsewhere.
+    if (node.is_call(Op::select) && !tensors_read(node.as<Call>()->args[0]).empty() &&
+        node.as<Call>()->args[2].is_constant(0))
+      return node.as<Call>()->args[1];
+    if (!node.is_call(Op::min) && !node.is_call(Op::max)) return node;
+    const Expr &a = node.as<Call>()->args[0], &b = node.as<Call>()->args[1];
+    if (tensors_read(a).empty() == tensors_read(b).empty()) return node;
+    return tensors_read(a).empty() ? a : b;
+  });
+}
+
 }  // namespace astatide::tile

@@ -57,6 +57,9 @@ bool is_never_negative(const Expr& e);
 /// The largest (op max) or smallest (min) of a list, or nothing.
 std::optional<Expr> extreme(const std::vector<Expr>& list, Op op);
 
+/// A bound as extents alone give it: of two, one of which a tensor gives, the other.
+Expr without_data(const Expr& e);
+
 /// The same sum with equal terms collected, constants last; an expression that is no sum stays as it is.
 Expr collect_terms(const Expr& e);
 

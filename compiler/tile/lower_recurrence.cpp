@@ -3,6 +3,7 @@
 #include "compiler/schedule/rescale.h"
 #include "compiler/support/contains.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/tile/bounds.h"
 #include "compiler/tile/lower_elements.h"
 #include "compiler/tile/lower_merge.h"
 #include "compiler/tile/lower_rescale.h"
@@ -87,8 +88,10 @@ class RecurrenceLowering {
   ChosenParts chosen_parts() const {
     ChosenParts out{chosen_, Expr(1), Expr(1)};
     for (const NestLoop& loop : builder_->nest.loops) {
-      if (loop.axis == recurrence_.axis) out.most = loop.count;
-      if (loop.grid && loop.axis != lowering_.parts_axis) out.blocks = out.blocks * loop.count;
+      // One number for all items, before any tensor is read: that of the longest.
+      const Expr count = without_data(loop.count);
+      if (loop.axis == recurrence_.axis) out.most = count;
+      if (loop.grid && loop.axis != lowering_.parts_axis) out.blocks = out.blocks * count;
     }
     return out;
   }
@@ -352,6 +355,7 @@ class RecurrenceLowering {
     const TileName term = builder_->add_term(out, slot.name, slot.term, slot.masked, slot.op, where);
     if (slot.factor) {
       builder_->add_product_of_term(out, tile_of(slot), term, *slot.factor, slot.name, slot.where, where);
+      if (on_tensor_cores(out)) check_weight_range(recurrence_, slot, narrowest_weights(out, builder_->kernel));
       return;
     }
     // Lanes may each carry a share of the slot only if nothing needs the whole between the tiles.

@@ -19,4 +19,8 @@ bool is_witness(const Schedule& schedule, const std::vector<const Slot*>& refere
 /// The narrowest type that a product in the block rounds its left operand to.
 ScalarType narrowest_weights(const Block& block, const Kernel& kernel);
 
+/// Throws UserError where the product of a slot rounds weights to f16 that nothing bounds, and the sum that would have
+/// kept them small divides at the end only: the algorithm as it is written has no number as large.
+void check_weight_range(const Recurrence& recurrence, const Slot& slot, ScalarType weights);
+
 }  // namespace astatide::tile

@@ -6,6 +6,7 @@
 
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/match.h"
+#include "compiler/tile/bounds.h"
 
 namespace astatide::tile {
 namespace {
@@ -350,19 +351,6 @@ double Statistics::scratch_bytes() const {
   for (const TensorSize& tensor : tensors)
     if (tensor.role == Tensor::Role::scratch) bytes += tensor.bytes;
   return bytes;
-}
-
-Expr without_data(const Expr& e) {
-  return transform(e, [](const Expr& node) {
-    // Of what is there at some places only, and 0 elsewhere.
-    if (node.is_call(Op::select) && !tensors_read(node.as<Call>()->args[0]).empty() &&
-        node.as<Call>()->args[2].is_constant(0))
-      return node.as<Call>()->args[1];
-    if (!node.is_call(Op::min) && !node.is_call(Op::max)) return node;
-    const Expr &a = node.as<Call>()->args[0], &b = node.as<Call>()->args[1];
-    if (tensors_read(a).empty() == tensors_read(b).empty()) return node;
-    return tensors_read(a).empty() ? a : b;
-  });
 }
 
 Statistics statistics_of(const Program& program, const std::map<std::string, std::int64_t>& extents) {

@@ -51,9 +51,6 @@ struct Statistics {
   double scratch_bytes() const;
 };
 
-/// A bound as extents alone give it: of two, one of which a tensor gives, the other.
-Expr without_data(const Expr& e);
-
 /// Throws InternalError where an extent has no value.
 Statistics statistics_of(const Program& program, const std::map<std::string, std::int64_t>& extents);
 

@@ -56,6 +56,18 @@ void verify_types(const Verified& v, const Stmt& stmt, const Mma& product) {
                      (product.tf32 ? ", tf32 is made of f32" : ", which is no tf32"));
 }
 
+/// Tensor cores' operands are read 16 bytes at a time.
+void verify_rows(const Verified& v, const Stmt& stmt, const Mma& product) {
+  if (!on_tensor_cores(product)) return;
+  for (const Operand* operand : {&product.lhs, &product.rhs}) {
+    const Mem& mem = *v.kernel.find(std::get<TileName>(*operand));
+    const auto* rows = std::get_if<Rows>(&mem.layout);
+    if (rows && rows->pitch * size_in_bytes(mem.type) % kPlaceAlignment != 0)
+      v.fail(stmt, "rows of " + mem.name + " are " + std::to_string(rows->pitch * size_in_bytes(mem.type)) +
+                       " bytes apart, an instruction reads " + std::to_string(kPlaceAlignment) + " at a time");
+  }
+}
+
 }  // namespace
 
 void verify_no_advance(const Verified& v) {
@@ -107,6 +119,7 @@ void verify_layouts(const Verified& v) {
       if (s->by != Family::fma && v.kernel.find(s->dst)->space != Space::register_file)
         v.fail(stmt, s->dst + " is not in registers");
       verify_types(v, stmt, *s);
+      verify_rows(v, stmt, *s);
     }
     if (const auto* s = std::get_if<Copy>(&stmt.node); s && s->via == Via::tma)
       for (const CopyOperand* side : {&s->dst, &s->src})

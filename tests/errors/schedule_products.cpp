@@ -75,6 +75,33 @@ TEST_CASE("operands of wgmma have no padding") {
                  Contains("note: leave it out"));
 }
 
+TEST_CASE("rows that mma_sync reads begin at multiples of 16 bytes") {
+  const auto padded = [](const char* multiple) {
+    return message(with(kMmaSync, "V: {", "V: {align_storage: {e: " + std::string(multiple) + "}, "), ScalarType::bf16);
+  };
+  CHECK_THAT(padded("20"), Contains("align_storage of V: mma_sync reads rows that begin at multiples of 16 bytes, 8 "
+                                    "elements, and 20 is no multiple of it") &&
+                               Contains("note: align_storage: {e: 24}"));
+  CHECK(padded("72") == "");
+}
+
+TEST_CASE("weights that nothing bounds are refused in f16 where their sum divides at the end") {
+  const Algorithm algorithm = testing::example_algorithm("linear_attention");
+  const auto outcome = [&](const std::string& schedule, ScalarType type) {
+    return testing::outcome_of_compile(algorithm, parse_schedule(schedule, "s.yaml"), type);
+  };
+  CHECK_THAT(
+      outcome(kMmaSync, ScalarType::f16),
+      Contains("products round A * A to f16, which ends at 65504, and nothing bounds it before Z divides the sums") &&
+          Contains("note: inputs of bf16, which has the range of f32"));
+  CHECK(outcome(kMmaSync, ScalarType::bf16) == "accepted");
+  CHECK(outcome(testing::shipped_schedule("simt/flash2"), ScalarType::f16) == "accepted");
+  // Relative to a maximum, or bounded by themselves, whatever scales them.
+  for (const char* name : {"causal_gqa", "sigmoid_attention", "sink", "softcap_alibi"})
+    CHECK(testing::outcome_of_compile(testing::example_algorithm(name), parse_schedule(kMmaSync, "s.yaml"),
+                                      ScalarType::f16) == "accepted");
+}
+
 TEST_CASE("tf32 stands beside the mma_sync that it changes") {
   const std::string tf32 = with(kMmaSync, "mma: mma_sync", "mma: mma_sync, tf32: true");
   for (const ScalarType type : {ScalarType::f32, ScalarType::f16, ScalarType::bf16}) CHECK(message(tf32, type) == "");

@@ -4,10 +4,11 @@ import subprocess
 import sys
 
 
-def run_ms(program, algorithm, schedule, shape, dtype, repeat):
+def run_ms(program, algorithm, schedule, shape, dtype, repeat, inputs=()):
     """The median of `repeat` launches on the GPU, in ms. Ends the comparison where a launch is refused or fails."""
-    command = [program, "run", f"examples/{algorithm}.yaml", "--schedule", schedule, "--shape", shape, "--dtype", dtype, "--device",
-               "cuda", "--repeat", str(repeat), "--json"]
+    path = f"{algorithm}.yaml" if "/" in algorithm else f"examples/{algorithm}.yaml"
+    command = [program, "run", path, "--schedule", schedule, "--shape", shape, "--dtype", dtype, "--device", "cuda", "--repeat",
+               str(repeat), "--json", *(word for file in inputs for word in ("--input", file))]
     report = json.loads(subprocess.run(command, capture_output=True, text=True).stdout)
     if not report["ok"]:
         sys.exit(f"{schedule} {dtype} {shape}: {report}")

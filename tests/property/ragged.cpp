@@ -90,6 +90,9 @@ TEST_CASE("ragged items come out as the evaluator says under the schedules that 
   std::mt19937 random(19);
   for (const char* name : {"cpu/standard", "cpu/fused_row", "cpu/flash1", "cpu/flash2", "cpu/decode", "simt/decode"})
     require_every_stage(shipped_schedule(name), ScalarType::f32, 5, random);
+  // As many parts as fill the machine, whatever each item has.
+  require_every_stage(with(shipped_schedule("simt/decode"), "rfactor: {j: [j.s, 32]}", "rfactor: {j: [j.s, auto]}"),
+                      ScalarType::f32, 5, random);
   const std::string flash3 = with(
       with(shipped_schedule("sm90/flash3"), "warps: {producer: 1, consumer: 2}", "warps: {producer: 1, consumer: 1}"),
       "tile: {i: 128, j: 128}", "tile: {i: 64, j: 16}");

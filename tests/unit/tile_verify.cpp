@@ -249,12 +249,27 @@ TEST_CASE("rule: after infer_layouts products have a family and tiles a layout o
   CHECK_THAT(fault_of(program, "infer_layouts"), Contains("the rows of b overlap"));
 }
 
+TEST_CASE("rule: tensor cores read rows at multiples of 16 bytes") {
+  const auto fault = [](Family by, int pitch) {
+    Program program = placed();
+    std::get<Mma>(program.kernels[0].body[3].node).by = by;
+    for (const char* name : {"a", "b"})
+      mem_of(program, name).type = ScalarType::bf16, mem_of(program, name).layout = Rows{8};
+    mem_of(program, "b").layout = Rows{pitch};
+    return fault_of(program, "infer_layouts");
+  };
+  CHECK_THAT(fault(Family::mma_sync, 20), Contains("rows of b are 40 bytes apart, an instruction reads 16 at a time"));
+  CHECK(fault(Family::mma_sync, 24).empty());
+  CHECK(fault(Family::fma, 20).empty());
+}
+
 TEST_CASE("rule: tensor cores take f32 as tf32 where a product says so, and nowhere else") {
   const auto fault = [](Family by, bool tf32, ScalarType left, ScalarType right) {
     Program program = placed();
     auto& product = std::get<Mma>(program.kernels[0].body[3].node);
     product.by = by, product.tf32 = tf32;
     mem_of(program, "a").type = left, mem_of(program, "b").type = right;
+    mem_of(program, "a").layout = mem_of(program, "b").layout = Rows{16 / size_in_bytes(left)};
     return fault_of(program, "infer_layouts");
   };
   CHECK(fault(Family::mma_sync, true, ScalarType::f32, ScalarType::f32).empty());
