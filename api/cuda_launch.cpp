@@ -70,6 +70,7 @@ CudaLaunch::CudaLaunch(const runtime::Context& context, bool primary, std::share
       module_(std::move(module)),
       workspace_bytes_(workspace_bytes),
       memory_(memory) {
+  const runtime::ScopedCurrent scope(context_);
   std::size_t empty = 0;
   for (const Kernel& kernel : kernels)
     for (const ArgumentValue& argument : kernel.arguments)
@@ -138,6 +139,8 @@ void CudaLaunch::fill(Ready& ready, std::span<void* const> tensors, void* worksp
 }
 
 void CudaLaunch::launch(std::span<void* const> tensors, void* workspace, void* stream) {
+  // Maps are described in a context, too, and a thread of the caller may have none.
+  const runtime::ScopedCurrent scope(context_);
   const runtime::Stream order = runtime::Stream::borrow(context_, static_cast<runtime::StreamHandle>(stream));
   const bool lends = workspace_bytes_ > 0 && workspace == nullptr;
   runtime::DevicePointer counters = 0;

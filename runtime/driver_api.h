@@ -34,6 +34,7 @@ enum class DriverResult : int {
   no_device = 100,
   invalid_device = 101,
   device_not_licensed = 102,
+  invalid_context = 201,
   no_binary_for_gpu = 209,
   ecc_uncorrectable = 214,
   invalid_ptx = 218,

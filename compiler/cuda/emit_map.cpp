@@ -115,7 +115,10 @@ void KernelEmitter::emit(const tile::Map& map) {
     const std::string columns = emit_window(window, dst, grid);
     limits += (limits.empty() ? "" : " && ") + columns;
   };
-  const Element at = open_element(dst, grid, dst.space == Space::shared, map.columns, in_row);
+  // A thread beyond the tile has no element of what lies in shared memory.
+  const bool guard =
+      std::any_of(tiles.begin(), tiles.end(), [](const tile::Mem* tile) { return tile->space == Space::shared; });
+  const Element at = open_element(dst, grid, guard, map.columns, in_row);
   if (!window.column) {
     limits = declare_coordinates(map.at, dst, at);
   } else if (reads(map.value, window.rest, window.column->axis)) {

@@ -13,8 +13,11 @@ namespace astatide::testing {
 class DeviceCase {
  public:
   DeviceCase(const Case& c, const Schedule& schedule, const runtime::Stream& stream)
-      : context_(stream.context()),
-        executable_(case_engine().build(c.algorithm, schedule, {Device::cuda(0), c.dtype, c.extents, {}})) {
+      : DeviceCase(c, case_engine().build(c.algorithm, schedule, {Device::cuda(0), c.dtype, c.extents, {}}), stream) {}
+
+  /// An executable that others launch, too.
+  DeviceCase(const Case& c, Executable executable, const runtime::Stream& stream)
+      : context_(stream.context()), executable_(std::move(executable)) {
     for (const auto& [name, shape] : {std::pair{"Q", query_shape(c)}, {"K", key_shape(c)}, {"V", value_shape(c)}}) {
       DeviceTensor& tensor = add(name, c.dtype, shape);
       const auto given = c.inputs.find(name);

@@ -1,8 +1,8 @@
 // Launches that are captured into CUDA graphs: replayed beside each other and beside the stream they were captured in.
 #include <catch2/catch.hpp>
 
-#include "runtime/shared_library.h"
 #include "tests/gpu/device_case.h"
+#include "tests/gpu/driver_symbol.h"
 #include "tests/gpu/require_gpu.h"
 #include "tests/support/schedule_cases.h"
 
@@ -17,15 +17,12 @@ using runtime::StreamHandle;
 class GraphApi {
  public:
   GraphApi() {
-    std::string reason;
-    const auto library = runtime::SharedLibrary::open(runtime::driver().library_path(), reason);
-    REQUIRE(library);
-    load(*library, "cuStreamBeginCapture_v2", begin_capture);
-    load(*library, "cuStreamEndCapture", end_capture);
-    load(*library, "cuGraphInstantiateWithFlags", instantiate);
-    load(*library, "cuGraphLaunch", launch);
-    load(*library, "cuGraphExecDestroy", destroy_executable);
-    load(*library, "cuGraphDestroy", destroy);
+    load_driver_symbol("cuStreamBeginCapture_v2", begin_capture);
+    load_driver_symbol("cuStreamEndCapture", end_capture);
+    load_driver_symbol("cuGraphInstantiateWithFlags", instantiate);
+    load_driver_symbol("cuGraphLaunch", launch);
+    load_driver_symbol("cuGraphExecDestroy", destroy_executable);
+    load_driver_symbol("cuGraphDestroy", destroy);
   }
 
   int (*begin_capture)(StreamHandle, int mode) = nullptr;
@@ -34,13 +31,6 @@ class GraphApi {
   int (*launch)(void* executable, StreamHandle) = nullptr;
   int (*destroy_executable)(void*) = nullptr;
   int (*destroy)(void*) = nullptr;
-
- private:
-  template <class Function>
-  static void load(const runtime::SharedLibrary& library, const char* name, Function& function) {
-    function = reinterpret_cast<Function>(library.symbol(name));
-    REQUIRE(function != nullptr);
-  }
 };
 
 Case causal_case(std::int64_t length, unsigned seed) {

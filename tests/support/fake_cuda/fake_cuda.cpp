@@ -5,6 +5,9 @@
 //   map type=T rank=N address=A extents=… strides=… box=… steps=… modes=…
 //   clear address=A bytes=N
 //
+// With ASTATIDE_FAKE_BARE_THREADS a thread has no context until it makes one current, with ASTATIDE_FAKE_NO_CONTEXT
+// never; what needs one says so.
+//
 // The device has the compute capability ASTATIDE_FAKE_CAPABILITY (90 for 9.0), and holds two blocks a multiprocessor.
 #include <cstdio>
 #include <cstdlib>
@@ -57,6 +60,13 @@ T* handle(std::uintptr_t value) {
   return reinterpret_cast<T*>(value);
 }
 
+thread_local int pushed = 0;
+
+bool has_context() {
+  if (std::getenv("ASTATIDE_FAKE_NO_CONTEXT") != nullptr) return false;
+  return pushed > 0 || std::getenv("ASTATIDE_FAKE_BARE_THREADS") == nullptr;
+}
+
 }  // namespace
 
 extern "C" {
@@ -97,17 +107,18 @@ DriverResult cuDevicePrimaryCtxRetain(ContextHandle* context, int) {
   return *context = handle<CUctx_st>(0x100), DriverResult::success;
 }
 DriverResult cuCtxGetCurrent(ContextHandle* context) {
-  *context = std::getenv("ASTATIDE_FAKE_NO_CONTEXT") != nullptr ? nullptr : handle<CUctx_st>(0x100);
-  return DriverResult::success;
+  return *context = has_context() ? handle<CUctx_st>(0x100) : nullptr, DriverResult::success;
 }
+DriverResult cuCtxPushCurrent_v2(ContextHandle) { return ++pushed, DriverResult::success; }
 DriverResult cuCtxPopCurrent_v2(ContextHandle* context) {
-  return *context = handle<CUctx_st>(0x100), DriverResult::success;
+  return --pushed, *context = handle<CUctx_st>(0x100), DriverResult::success;
 }
 DriverResult cuCtxGetDevice(int* device) { return *device = 0, DriverResult::success; }
 DriverResult cuCtxGetId(ContextHandle, unsigned long long* id) { return *id = 1, DriverResult::success; }
 
 /// One after the other, 16 MiB apart and more.
 DriverResult cuMemAlloc_v2(DevicePointer* pointer, std::size_t bytes) {
+  if (!has_context()) return DriverResult::invalid_context;
   static DevicePointer next = 0x7f0000000000;
   constexpr DevicePointer kStep = DevicePointer{1} << 24;
   *pointer = next;
@@ -173,6 +184,7 @@ DriverResult cuTensorMapEncodeTiled(void* map, int type, std::uint32_t rank, voi
                                     const std::uint64_t* extents, const std::uint64_t* strides,
                                     const std::uint32_t* box, const std::uint32_t* steps, int interleave, int swizzle,
                                     int promotion, int fill) {
+  if (!has_context()) return DriverResult::invalid_context;
   const std::string form = "extents=" + list(extents, rank) + " strides=" + list(strides, rank - 1) +
                            " box=" + list(box, rank) + " steps=" + list(steps, rank) +
                            " modes=" + std::to_string(interleave) + "," + std::to_string(swizzle) + "," +
@@ -193,6 +205,7 @@ DriverResult cuTensorMapEncodeTiled(void* map, int type, std::uint32_t rank, voi
 
 DriverResult cuLaunchKernel(FunctionHandle function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned,
                             unsigned, unsigned shared, StreamHandle, void** parameters, void**) {
+  if (!has_context()) return DriverResult::invalid_context;
   if (log_path() == nullptr) return DriverResult::success;
   const std::string name = reinterpret_cast<const char*>(function);
   std::string line = "launch " + name + " grid=" + std::to_string(x) + "," + std::to_string(y) + "," +
