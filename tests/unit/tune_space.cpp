@@ -1,7 +1,10 @@
 // Spaces of schedules: what varies, which points there are, and what schedule each is.
 #include "compiler/tune/space.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cctype>
+#include <map>
 #include <set>
 
 #include "api/tune.h"
@@ -38,6 +41,36 @@ bool is_legal(const Schedule& schedule, const Algorithm& algorithm, std::int64_t
   } catch (const UserError&) {
     return false;
   }
+}
+
+SpacePoint point_of(const ScheduleSpace& space, const std::map<std::string, std::string>& values) {
+  SpacePoint point;
+  for (const SpaceAxis& axis : space.axes()) {
+    const auto at = std::find(axis.values.begin(), axis.values.end(), values.at(axis.name));
+    REQUIRE(at != axis.values.end());
+    point.push_back(static_cast<std::size_t>(at - axis.values.begin()));
+  }
+  CHECK(space.why_not(point).empty());
+  return point;
+}
+
+/// Words of a schedule, whatever their order; what it serves, and a ring of one slot, are no part of it.
+std::multiset<std::string> words_of(Schedule schedule) {
+  schedule.serves.reset();
+  for (Placement& placement : schedule.placements)
+    std::erase_if(placement.directives, [](const Directive& directive) {
+      return directive.kind == DirectiveKind::ring_buffer && directive.value == DirectiveValue(std::int64_t{1});
+    });
+  std::multiset<std::string> out;
+  std::string word;
+  for (const char c : print_schedule(schedule) + " ") {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '/') {
+      word += c;
+    } else if (!word.empty()) {
+      out.insert(std::exchange(word, ""));
+    }
+  }
+  return out;
 }
 
 }  // namespace
@@ -120,24 +153,41 @@ TEST_CASE("a space that is built is the space of the file that says the same") {
   CHECK(built.text() != parse_space(kSpaceText, "s.yaml").text());
 }
 
+TEST_CASE("schedules/README.md shows a space that is one") {
+  const std::string text = testing::text_of(testing::source_path("schedules/README.md"));
+  const std::size_t heading = text.find("\n## Spaces\n");
+  REQUIRE(heading != std::string::npos);
+  const std::size_t begin = text.find("```yaml\n", heading) + 8, end = text.find("```", begin);
+  const ScheduleSpace space = parse_space(text.substr(begin, end - begin), "README.md");
+  CHECK(space.points() == 3 * 5 * 8 * 2 * 2);
+}
+
 TEST_CASE("shipped spaces hold the shipped schedules that they are around, and 500 legal points of each width") {
   for (const std::string& name : shipped_spaces()) CHECK(load_space(name).points() > 50);
   const ScheduleSpace space = load_space("sm90_flash3");
   const Algorithm algorithm = load_algorithm("causal_gqa");
-  const auto holds = [&](const std::string& name) {
-    Schedule wanted = load_schedule(name);
-    wanted.serves.reset();
-    for (std::uint64_t index = 0; index < space.points(); ++index) {
-      const SpacePoint point = space.point_at(index);
-      if (space.axes()[1].values[point[1]] != std::to_string(*wanted.find("O")->tile_of("i"))) continue;
-      if (space.axes()[2].values[point[2]] != std::to_string(*wanted.find("O")->tile_of("j"))) continue;
-      if (!space.why_not(point).empty()) continue;
-      // The order of directives is of no matter.
-      if (print_schedule(space.schedule_at(point)).size() == print_schedule(wanted).size()) return true;
-    }
-    return false;
-  };
-  CHECK(holds("sm90/flash3"));
+  CHECK(words_of(space.schedule_at(point_of(space, {{"rewrite.online.rescale", "optimistic"},
+                                                    {"O.tile.i", "128"},
+                                                    {"O.tile.j", "128"},
+                                                    {"O.gpu_blocks", "[i.o, h, b]"},
+                                                    {"O.persistent", "longest_first"},
+                                                    {"Q.ring_buffer", "1"},
+                                                    {"warps.consumer", "2"},
+                                                    {"ring", "three"},
+                                                    {"cover", "all"},
+                                                    {"keys", "last_first"}}))) ==
+        words_of(load_schedule("sm90/flash3")));
+  CHECK(words_of(space.schedule_at(point_of(space, {{"rewrite.online.rescale", "optimistic"},
+                                                    {"O.tile.i", "256"},
+                                                    {"O.tile.j", "64"},
+                                                    {"O.gpu_blocks", "[i.o, h, b]"},
+                                                    {"O.persistent", "longest_first"},
+                                                    {"Q.ring_buffer", "2"},
+                                                    {"warps.consumer", "4"},
+                                                    {"ring", "four"},
+                                                    {"cover", "all"},
+                                                    {"keys", "last_first"}}))) ==
+        words_of(load_schedule("sm90/flash3_d64")));
   for (const std::int64_t width : {64, 128}) {
     std::size_t legal = 0, seen = 0;
     for (std::uint64_t index = 0; index < space.points() && legal < 500; index += 3) {
