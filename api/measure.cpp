@@ -109,6 +109,11 @@ std::map<std::string, std::int64_t> small_extents(const Algorithm& algorithm, co
   std::map<std::string, std::int64_t> small = extents;
   const ExtentGroups groups(algorithm);
   std::map<std::string, std::int64_t> common;
+  // An axis that others divide brings those along: groups keep their ratio.
+  std::set<std::string> roots;
+  for (const std::string& name : of_axes) roots.insert(groups.root_of(name));
+  for (const auto& [name, value] : extents)
+    if (roots.contains(groups.root_of(name))) of_axes.insert(name);
   for (const auto& [name, value] : extents)
     if (of_axes.contains(name)) common[groups.root_of(name)] = std::gcd(common[groups.root_of(name)], value);
   const auto shrink = [&](std::int64_t rest) {

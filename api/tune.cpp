@@ -24,6 +24,31 @@ constexpr std::size_t kBatch = 8;
 /// The last run of winner and runner-up has so many times the rounds.
 constexpr int kLastRounds = 3;
 
+/// Before anything is started or written.
+void check_options(const Algorithm& algorithm, const ScheduleSpace& space, const TuneOptions& options) {
+  Diagnostics errors;
+  if (options.measurer.empty()) errors.error({}, "no program is named that measures candidates");
+  if (options.rounds < 5 || options.rounds > 1000)
+    errors.error({}, fmt::format("{} rounds can't show what is faster, wanted are 5 to 1000", options.rounds));
+  if (!(options.timeout_seconds > 0)) errors.error({}, "a candidate needs more than 0 seconds");
+  for (const Extent& extent : algorithm.extents)
+    if (!options.sizes.contains(extent.name))
+      errors.error({}, fmt::format("nothing says how large {} is", extent.name));
+  for (const Input& input : algorithm.inputs)
+    if (input.dtype && !is_floating(*input.dtype) && *input.dtype != ScalarType::boolean &&
+        *input.dtype != ScalarType::u8)
+      errors.error({},
+                   fmt::format("{} is {}, and random indices mean nothing: {} can't be tuned", input.name,
+                               name_of(*input.dtype), algorithm.name),
+                   {"tune an algorithm without it, and name the schedule that is found"});
+  errors.throw_if_any();
+  const Schedule any = space.schedule_at(SpacePoint(space.axes().size(), 0));
+  const Target* least = find_target(any.target);
+  const Target target = target_of(options.device);
+  if (least != nullptr && !least->is_cuda() && target.is_cuda())
+    throw UserError({space.file(), 0, 0, ""}, fmt::format("the space is for the CPU, the device is {}", target.name));
+}
+
 class Tuner {
  public:
   Tuner(const Algorithm& algorithm, const ScheduleSpace& space, const TuneOptions& options)
@@ -38,7 +63,6 @@ class Tuner {
         search_(space, options.search, options.seed, [this](const auto& points) { return ask(points); }) {}
 
   TuneResult run() {
-    check_options();
     while (!is_over()) {
       const std::vector<SpacePoint> batch = search_.next(std::min(kBatch, left()));
       if (batch.empty()) break;
@@ -74,30 +98,6 @@ class Tuner {
             {"seed", std::to_string(options_.seed)},
             {"rounds", std::to_string(options_.rounds)},
             {"version", ASTATIDE_VERSION}};
-  }
-
-  void check_options() const {
-    Diagnostics errors;
-    if (options_.measurer.empty()) errors.error({}, "no program is named that measures candidates");
-    if (options_.rounds < 5 || options_.rounds > 1000)
-      errors.error({}, fmt::format("{} rounds can't show what is faster, wanted are 5 to 1000", options_.rounds));
-    if (!(options_.timeout_seconds > 0)) errors.error({}, "a candidate needs more than 0 seconds");
-    for (const Extent& extent : algorithm_.extents)
-      if (!options_.sizes.contains(extent.name))
-        errors.error({}, fmt::format("nothing says how large {} is", extent.name));
-    for (const Input& input : algorithm_.inputs)
-      if (input.dtype && !is_floating(*input.dtype) && *input.dtype != ScalarType::boolean &&
-          *input.dtype != ScalarType::u8)
-        errors.error({},
-                     fmt::format("{} is {}, and random indices mean nothing: {} can't be tuned", input.name,
-                                 name_of(*input.dtype), algorithm_.name),
-                     {"tune an algorithm without it, and name the schedule that is found"});
-    errors.throw_if_any();
-    const Schedule any = space_.schedule_at(SpacePoint(space_.axes().size(), 0));
-    const Target* least = find_target(any.target);
-    if (least != nullptr && !least->is_cuda() && target_.is_cuda())
-      throw UserError({space_.file(), 0, 0, ""},
-                      fmt::format("the space is for the CPU, the device is {}", target_.name));
   }
 
   double seconds() const { return milliseconds_since(start_) / 1e3; }
@@ -339,6 +339,7 @@ class Tuner {
 }  // namespace
 
 TuneResult tune(const Algorithm& algorithm, const ScheduleSpace& space, const TuneOptions& options) {
+  check_options(algorithm, space, options);
   return Tuner(algorithm, space, options).run();
 }
 

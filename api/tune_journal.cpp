@@ -96,7 +96,8 @@ TuneJournal::TuneJournal(const std::string& path, const JournalKey& key, bool re
   Lines found;
   if (exists) {
     found = read_lines(path);
-    const bool ended = !found.lines.empty() && found.lines.back().contains("end");
+    // One that holds no point has nothing to lose.
+    const bool ended = found.lines.size() <= 1 || found.lines.back().contains("end");
     if (!resume && !ended)
       throw UserError({path, 0, 0, ""}, "the journal is of a search that has not ended",
                       {"--resume goes on with it", "remove the file to begin anew"});

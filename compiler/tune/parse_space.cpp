@@ -142,6 +142,8 @@ class SpaceParser {
 
   void add_axis(const std::string& name, const Location& where, const Path& path, std::vector<YamlNode> alternatives) {
     if (alternatives.empty()) return;
+    at(path) = alternatives.front();
+    if (alternatives.size() == 1) return;
     SpaceAxis axis{name, {}, true, where};
     std::set<std::string> seen;
     std::vector<double> numbers;
@@ -153,14 +155,13 @@ class SpaceParser {
       map.kind = YamlNode::Kind::map;
       map.keys = {value}, map.items = {value};
       map.keys[0].value = "value";
-      if (const auto number = number_at(map, "value")) numbers.push_back(*number);
+      if (const auto number = number_at(map, "value"); number && value.is_scalar()) numbers.push_back(*number);
     }
     axis.ordered = numbers.size() == alternatives.size() &&
                    (std::is_sorted(numbers.begin(), numbers.end()) || std::is_sorted(numbers.rbegin(), numbers.rend()));
     if (alternatives.size() > kMostValues)
       errors_.error(where, name + " has " + std::to_string(alternatives.size()) + " values, the limit is " +
                                std::to_string(kMostValues));
-    at(path) = alternatives.front();
     state_->axes.push_back(std::move(axis));
     state_->choices.push_back({path, std::move(alternatives)});
   }
