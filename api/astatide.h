@@ -60,6 +60,9 @@ struct EngineOptions {
   /// The most bytes that the cache holds before it lets go of what was used least recently; none: ASTATIDE_CACHE_LIMIT,
   /// or 1 GiB.
   std::optional<std::uint64_t> cache_limit{};
+  /// File of the schedules that `tune` found, which are taken where none is named; empty: tuning.json in the directory
+  /// of the kernel cache, if the disk is used.
+  std::string tuning_store{};
 };
 
 struct BuildOptions {
@@ -106,7 +109,8 @@ struct PrepareRequest {
   /// As in BuildOptions; without a schedule every extent that schedules give ranges of.
   std::map<std::string, std::int64_t> sizes;
   ScalarType dtype = ScalarType::f32;
-  /// None: the shipped one that serves the target, the type and the sizes.
+  /// None: the one that `choose` gives for a device of this machine, else the shipped one that serves the target, the
+  /// type and the sizes.
   std::optional<NamedSchedule> schedule;
 };
 
@@ -178,9 +182,12 @@ class Engine {
   explicit Engine(EngineOptions options = {});
   ~Engine();
   Executable build(const Algorithm& algorithm, const Schedule& schedule, const BuildOptions& options);
-  /// The same under the shipped schedule that serves the device, the type and the sizes, which hold every extent that
-  /// schedules give ranges of: `dispatch` among shipped_candidates(). Later launches may have any lengths.
+  /// The same under the schedule that `choose` gives. Later launches may have any lengths.
   Executable build(const Algorithm& algorithm, const BuildOptions& options);
+  /// The schedule that `tune` found for the device, the type and sizes like these, if it compiles for them; else the
+  /// shipped one that serves them: `dispatch` among shipped_candidates(). The sizes hold every extent that schedules
+  /// give ranges of.
+  NamedSchedule choose(const Algorithm& algorithm, const BuildOptions& options);
   /// What merges outputs of `algorithm` for parts of its axis (chunks of keys, a shared prefix, keys of other devices)
   /// into those of the whole; any number of parts, empty ones too. Its inputs are the outputs of all parts, part by
   /// part: merge_arguments names them. `options.dtype` is the type of the results, `parts_type` that of the parts

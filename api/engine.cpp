@@ -20,6 +20,11 @@ runtime::DiskCache open_disk_cache(const EngineOptions& options) {
 /// What is simulated where neither schedule nor caller says.
 constexpr const char* kSimulatedTarget = "sm_90a";
 
+std::string tuning_store(const EngineOptions& options, const runtime::DiskCache& disk) {
+  if (!options.tuning_store.empty()) return options.tuning_store;
+  return default_tuning_store(disk.root().string());
+}
+
 void check_dtype(ScalarType dtype) {
   if (dtype == ScalarType::f32 || dtype == ScalarType::f16 || dtype == ScalarType::bf16) return;
   throw UserError(fmt::format("{} is no type to compute with, wanted is f32, f16 or bf16", name_of(dtype)));
@@ -55,7 +60,22 @@ std::string key_of(const Recipe& recipe, const Target& target, const BuildOption
 Engine::State::State(const EngineOptions& options)
     : kernels(std::make_shared<runtime::KernelCache>(open_disk_cache(options))),
       // The disk of the kernel cache, kept alive with it.
-      cpu(options.threads, std::shared_ptr<runtime::DiskCache>(kernels, &kernels->disk()), counters) {}
+      cpu(options.threads, std::shared_ptr<runtime::DiskCache>(kernels, &kernels->disk()), counters),
+      tuned(tuning_store(options, kernels->disk()), options.threads) {}
+
+NamedSchedule Engine::State::choose(const Algorithm& algorithm, const BuildOptions& options, const Target& target) {
+  check_dtype(options.dtype);
+  check_algorithm(algorithm);
+  const DispatchRequest request{target, options.dtype, options.sizes};
+  if (std::optional<NamedSchedule> found = tuned.find(algorithm, options.device, options.dtype, options.sizes)) {
+    NamedSchedule asked = *found;
+    asked.schedule.serves.emplace();
+    const Candidate candidate = ask_schedules(algorithm, {asked}, request).front();
+    if (candidate.why_not.empty()) return *found;
+    tuned.warn(fmt::format("the tuned schedule is not used: {}", candidate.why_not));
+  }
+  return dispatch(algorithm, shipped_candidates(), request);
+}
 
 Recipe Engine::State::recipe_of(const Algorithm& algorithm, const Schedule& schedule, const BuildOptions& options) {
   check_dtype(options.dtype);
@@ -182,10 +202,11 @@ Executable Engine::build_merge(const Algorithm& algorithm, const BuildOptions& o
 }
 
 Executable Engine::build(const Algorithm& algorithm, const BuildOptions& options) {
-  check_dtype(options.dtype);
-  check_algorithm(algorithm);
-  const DispatchRequest request{target_of(options.device), options.dtype, options.sizes};
-  return build(algorithm, dispatch(algorithm, shipped_candidates(), request).schedule, options);
+  return build(algorithm, choose(algorithm, options).schedule, options);
+}
+
+NamedSchedule Engine::choose(const Algorithm& algorithm, const BuildOptions& options) {
+  return state_->choose(algorithm, options, target_of(options.device));
 }
 
 Counters Engine::counters() const {
@@ -195,6 +216,10 @@ Counters Engine::counters() const {
           cuda.launches + own.launches};
 }
 
-std::vector<std::string> Engine::take_warnings() { return state_->kernels->disk().take_warnings(); }
+std::vector<std::string> Engine::take_warnings() {
+  std::vector<std::string> warnings = state_->kernels->disk().take_warnings();
+  for (std::string& warning : state_->tuned.take_warnings()) warnings.push_back(std::move(warning));
+  return warnings;
+}
 
 }  // namespace astatide

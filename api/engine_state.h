@@ -10,6 +10,7 @@
 #include "api/astatide.h"
 #include "api/cpu_device.h"
 #include "api/executable_state.h"
+#include "api/tuned.h"
 #include "runtime/kernel_cache.h"
 
 namespace astatide {
@@ -35,6 +36,9 @@ struct Engine::State {
   /// Throws UserError where the request is none that any target could build.
   static Recipe recipe_of(const Algorithm& algorithm, const Schedule& schedule, const BuildOptions& options);
 
+  /// What Engine::choose does.
+  NamedSchedule choose(const Algorithm& algorithm, const BuildOptions& options, const Target& target);
+
   /// Compiles for a target. Needs no device; what comes of it runs where there is one.
   Built build(const Recipe& recipe, const BuildOptions& request, const Target& target);
 
@@ -45,6 +49,7 @@ struct Engine::State {
   std::shared_ptr<runtime::Counters> counters = std::make_shared<runtime::Counters>();
   std::shared_ptr<runtime::KernelCache> kernels;
   CpuDevice cpu;
+  TunedSchedules tuned;
   std::mutex mutex;  // guards the map; not held while something is compiled
   std::map<std::string, std::shared_future<Built>> built;
 };

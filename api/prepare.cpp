@@ -108,8 +108,9 @@ std::vector<Prepared> Engine::prepare(const Algorithm& algorithm, const std::vec
     BuildOptions build{device, request.dtype, request.sizes, {}};
     try {
       const NamedSchedule schedule =
-          request.schedule ? *request.schedule
-                           : dispatch(algorithm, shipped_candidates(), {target, request.dtype, request.sizes});
+          request.schedule         ? *request.schedule
+          : options.target.empty() ? state_->choose(algorithm, build, target)
+                                   : dispatch(algorithm, shipped_candidates(), {target, request.dtype, request.sizes});
       Recipe recipe = State::recipe_of(algorithm, schedule.schedule, build);
       const auto [job, added] = by_key.try_emplace(key_of(recipe, target, build), jobs.size());
       if (added)

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "api/astatide.h"
+#include "api/tune.h"
 #include "compiler/algorithm/names.h"
 #include "compiler/algorithm/source_text.h"
 #include "compiler/support/embedded.h"
@@ -62,6 +63,7 @@ Found find(const std::string& path_or_name, std::span<const EmbeddedFile> shippe
 
 std::vector<std::string> shipped_algorithms() { return names_of(embedded_examples()); }
 std::vector<std::string> shipped_schedules() { return names_of(embedded_schedules()); }
+std::vector<std::string> shipped_spaces() { return names_of(embedded_spaces()); }
 
 const std::vector<NamedSchedule>& shipped_candidates() {
   static const std::vector<NamedSchedule> candidates = [] {
@@ -81,6 +83,11 @@ Algorithm load_algorithm(const std::string& path_or_name) {
 Schedule load_schedule(const std::string& path_or_name) {
   const Found found = find(path_or_name, embedded_schedules(), "schedule", "schedules");
   return parse_schedule(found.text, found.file);
+}
+
+ScheduleSpace load_space(const std::string& path_or_name) {
+  const Found found = find(path_or_name, embedded_spaces(), "space", "schedules/spaces");
+  return parse_space(found.text, found.file);
 }
 
 }  // namespace astatide

@@ -1,7 +1,8 @@
 # astatide_embed(NAME [function folder pattern]…)
 #
 # A static library that implements the functions of compiler/support/embedded.h: each returns the files below a folder
-# that match a pattern, as text. The texts are built again when a file changes, comes or goes.
+# that match a pattern, as text. A folder with a function of its own is no part of one above it. The texts are built again
+# when a file changes, comes or goes.
 function(astatide_embed name)
   set(script "${PROJECT_SOURCE_DIR}/cmake/embed_files.cmake")
   set(specification "")
@@ -11,6 +12,13 @@ function(astatide_embed name)
     list(POP_FRONT rest function folder pattern)
     file(GLOB_RECURSE files CONFIGURE_DEPENDS
       RELATIVE "${PROJECT_SOURCE_DIR}/${folder}" "${PROJECT_SOURCE_DIR}/${folder}/${pattern}")
+    foreach(other IN LISTS ARGN)
+      # Folders, and words that are no part of any.
+      string(REGEX REPLACE "^${folder}/" "" below "${other}")
+      if(NOT below STREQUAL other)
+        list(FILTER files EXCLUDE REGEX "^${below}/")
+      endif()
+    endforeach()
     list(SORT files)
     string(APPEND specification "embed_files(${function} \"${PROJECT_SOURCE_DIR}/${folder}\" ${files})\n")
     list(TRANSFORM files PREPEND "${PROJECT_SOURCE_DIR}/${folder}/")

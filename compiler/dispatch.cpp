@@ -41,30 +41,13 @@ class Asker {
     for (const LengthRange& range : schedule.serves->lengths)
       if (std::string text = outside(range); !text.empty()) return text;
     try {
-      return refusal_at_launch(compile(algorithm_, schedule, {request_.target, request_.sizes, request_.dtype}));
+      return refusal_at_launch(compile(algorithm_, schedule, {request_.target, request_.sizes, request_.dtype}),
+                               request_.sizes);
     } catch (const MachineError&) {
       throw;
     } catch (const UserError& error) {
       return error.diagnostics().front().message;
     }
-  }
-
-  /// What depends on lengths that the code does not: TMA copies whole runs of rows that lie along two dimensions.
-  std::string refusal_at_launch(const tile::Program& program) const {
-    for (const tile::Kernel& kernel : program.kernels)
-      for (const tile::Parameter& parameter : tile::parameters_of(program, kernel)) {
-        if (!parameter.packed || !is_known(parameter.packed->length)) continue;
-        const std::int64_t run = evaluate_integer(parameter.packed->length, request_.sizes);
-        if (run < 1 || parameter.rows % run != 0)
-          return "tma copies " + std::to_string(parameter.rows) + " rows of " + parameter.name + " at a time, which " +
-                 to_string(parameter.packed->length) + " = " + std::to_string(run) + " does not divide";
-      }
-    return "";
-  }
-
-  bool is_known(const Expr& e) const {
-    const std::set<std::string> names = free_variables(e);
-    return std::all_of(names.begin(), names.end(), [&](const auto& name) { return request_.sizes.contains(name); });
   }
 
   std::string outside(const LengthRange& range) const {
@@ -94,6 +77,23 @@ std::vector<const NamedSchedule*> ranked(const std::vector<NamedSchedule>& sched
 }
 
 }  // namespace
+
+std::string refusal_at_launch(const tile::Program& program, const std::map<std::string, std::int64_t>& sizes) {
+  const auto is_known = [&](const Expr& e) {
+    const std::set<std::string> names = free_variables(e);
+    return std::all_of(names.begin(), names.end(), [&](const auto& name) { return sizes.contains(name); });
+  };
+  // TMA copies whole runs of rows that lie along two dimensions.
+  for (const tile::Kernel& kernel : program.kernels)
+    for (const tile::Parameter& parameter : tile::parameters_of(program, kernel)) {
+      if (!parameter.packed || !is_known(parameter.packed->length)) continue;
+      const std::int64_t run = evaluate_integer(parameter.packed->length, sizes);
+      if (run < 1 || parameter.rows % run != 0)
+        return "tma copies " + std::to_string(parameter.rows) + " rows of " + parameter.name + " at a time, which " +
+               to_string(parameter.packed->length) + " = " + std::to_string(run) + " does not divide";
+    }
+  return "";
+}
 
 std::vector<Candidate> ask_schedules(const Algorithm& algorithm, const std::vector<NamedSchedule>& schedules,
                                      const DispatchRequest& request) {

@@ -7,6 +7,7 @@
 #include "compiler/algorithm/algorithm.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/support/visibility.h"
+#include "compiler/tile/ir.h"
 
 namespace ASTATIDE_PUBLIC astatide {
 
@@ -37,5 +38,9 @@ std::vector<Candidate> ask_schedules(const Algorithm& algorithm, const std::vect
 /// The first that serves the request; the others are not asked. Throws UserError with what each said where none does.
 NamedSchedule dispatch(const Algorithm& algorithm, const std::vector<NamedSchedule>& schedules,
                        const DispatchRequest& request);
+
+/// What depends on lengths that the code does not: why a launch with these extents would be refused. Empty where it
+/// would not, as far as the extents say.
+std::string refusal_at_launch(const tile::Program& program, const std::map<std::string, std::int64_t>& sizes);
 
 }  // namespace astatide

@@ -56,7 +56,8 @@ int run_command(int argc, char** argv) {
   app.allow_extras();
   const std::vector<Command> commands = {add_run_command(app),     add_merge_command(app),    add_emit_command(app),
                                          add_explain_command(app), add_dispatch_command(app), add_export_command(app),
-                                         add_prepare_command(app), add_sanitize_command(app), add_cache_command(app)};
+                                         add_prepare_command(app), add_sanitize_command(app), add_tune_command(app),
+                                         add_measure_command(app), add_cache_command(app)};
   for (const Command& command : commands) command.app->allow_extras();
   try {
     app.parse(argc, argv);
@@ -80,7 +81,8 @@ int run_command(int argc, char** argv) {
     return command.run();
   }
   std::vector<std::string> names;
-  for (const Command& command : commands) names.push_back(command.app->get_name());
+  for (const Command& command : commands)
+    if (!command.app->get_group().empty()) names.push_back(command.app->get_name());
   for (const std::string& word : app.remaining()) {
     if (word.starts_with("-")) continue;
     throw UserError(fmt::format("no command '{}'", quoted(word)), suggestion(word, names));

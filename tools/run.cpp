@@ -41,12 +41,12 @@ Result compute(const RunWords& words) {
   result.extents = choose_extents(algorithm, read, words.request.shapes);
   result.dtype = !words.request.dtype.empty() ? parse_dtype(words.request.dtype)
                                               : common_type(algorithm, read).value_or(ScalarType::f32);
-  const auto [name, schedule] =
-      choose_schedule(words.request, algorithm, {target_of(result.device.device), result.dtype, result.extents});
-  result.schedule = name;
-
   Engine engine(engine_options);
   BuildOptions build{result.device.device, result.dtype, result.extents, {}};
+  const auto [name, schedule] = words.request.schedule.empty()
+                                    ? engine.choose(algorithm, build)
+                                    : NamedSchedule{words.request.schedule, load_schedule(words.request.schedule)};
+  result.schedule = name;
   if (words.trace)
     build.trace = [](std::string_view stage, const tile::Program& program) {
       write_message(fmt::format("# after {}\n{}\n", stage, tile::print(program)));

@@ -3,16 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstddef>
 #include <fstream>
-#include <numbers>
 
 #include "api/check_reads.h"
 #include "compiler/algorithm/names.h"
 #include "compiler/support/contains.h"
 #include "runtime/tensor_file.h"
-#include "runtime/thread_pool.h"
 #include "tools/request.h"
 
 namespace astatide::tools {
@@ -33,71 +29,6 @@ runtime::HostTensor choose_tensor(const FileWord& file, runtime::SafetensorsFile
   if (content.tensors.size() == 1) return std::move(content.tensors[0].tensor);
   throw UserError({file.flag, 0, 0, {}}, fmt::format("{} has no tensor {}", file.path, file.tensor),
                   suggestion(file.tensor, names));
-}
-
-/// Normal numbers by Box and Muller from splitmix64: the same on every machine, which std::normal_distribution does not
-/// promise. Each tensor has its own stream.
-class NormalNumbers {
- public:
-  NormalNumbers(std::uint64_t seed, const std::string& name) : state_(seed) {
-    for (const char letter : name) state_ = next() ^ static_cast<unsigned char>(letter);
-  }
-
-  /// As if so many numbers had been drawn: an even one, since normal ones come in pairs.
-  void skip(std::uint64_t numbers) { state_ += numbers * kStep; }
-
-  std::uint64_t next() {
-    std::uint64_t z = state_ += kStep;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-    return z ^ (z >> 31);
-  }
-  double normal() {
-    if (has_spare_) {
-      has_spare_ = false;
-      return spare_;
-    }
-    const double radius = std::sqrt(-2 * std::log(1 - uniform()));
-    const double angle = 2 * std::numbers::pi * uniform();
-    spare_ = radius * std::sin(angle);
-    has_spare_ = true;
-    return radius * std::cos(angle);
-  }
-
- private:
-  static constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15ULL;
-
-  double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
-
-  std::uint64_t state_;
-  double spare_ = 0;
-  bool has_spare_ = false;
-};
-
-/// Elements in the order of memory, one number of the stream each, whatever threads there are.
-void fill_random(runtime::HostTensor& tensor, const std::string& name, std::uint64_t seed) {
-  const bool is_flag = tensor.dtype == ScalarType::boolean || tensor.dtype == ScalarType::u8;
-  if (!is_flag && !is_floating(tensor.dtype))
-    throw UserError({"--input", 0, 0, {}},
-                    fmt::format("{} is {}, and random indices mean nothing", name, name_of(tensor.dtype)),
-                    {fmt::format("give it: --input {}=FILE.npy", name)});
-  constexpr std::int64_t kPart = std::int64_t{1} << 16;
-  const std::int64_t count = runtime::checked_element_count(tensor.shape, size_in_bytes(tensor.dtype), name);
-  // No more threads than parts.
-  runtime::ThreadPool pool(0, static_cast<int>(std::clamp<std::int64_t>((count + kPart - 1) / kPart, 1, 1024)));
-  pool.for_each_range(count, kPart, [&](int, std::int64_t begin, std::int64_t end) {
-    NormalNumbers numbers(seed, name);
-    numbers.skip(static_cast<std::uint64_t>(begin));
-    for (std::int64_t n = begin; n < end; ++n)
-      runtime::store_element(tensor.dtype, tensor.origin() + n * size_in_bytes(tensor.dtype),
-                             is_flag ? static_cast<double>(numbers.next() >> 63) : numbers.normal());
-  });
-}
-
-runtime::HostTensor allocate(const Executable& executable, const std::string& name,
-                             const std::map<std::string, std::int64_t>& extents) {
-  const TensorView wanted = describe_tensor(executable, name, extents);
-  return runtime::zeros(wanted.dtype, wanted.shape);
 }
 
 std::int64_t bytes_of(const Executable& executable, const std::map<std::string, std::int64_t>& extents) {
@@ -132,21 +63,6 @@ std::vector<std::string> input_names(const Algorithm& algorithm) {
   std::vector<std::string> names;
   for (const Input& input : algorithm.inputs) names.push_back(input.name);
   return names;
-}
-
-TensorView view_of(const runtime::HostTensor& tensor) {
-  return {tensor.data ? tensor.origin() : nullptr, tensor.dtype, tensor.shape, tensor.strides};
-}
-
-LaunchArguments launch_arguments(const HostTensors& inputs, const HostTensors& outputs,
-                                 const std::map<std::string, double>& scalars,
-                                 const std::map<std::string, std::int64_t>& extents) {
-  LaunchArguments arguments;
-  arguments.scalars = scalars;
-  arguments.extents = extents;
-  for (const HostTensors* tensors : {&inputs, &outputs})
-    for (const auto& [name, tensor] : *tensors) arguments.tensors[name] = view_of(tensor);
-  return arguments;
 }
 
 std::vector<FileWord> parse_file_words(const std::string& flag, const std::vector<std::string>& words,
@@ -246,9 +162,7 @@ HostTensors prepare_inputs(const Executable& executable, const HostTensors& file
   for (const Input& input : executable.algorithm().inputs) {
     const auto file = files.find(input.name);
     if (file == files.end()) {
-      runtime::HostTensor tensor = allocate(executable, input.name, extents);
-      fill_random(tensor, input.name, seed);
-      inputs.emplace(input.name, std::move(tensor));
+      inputs.emplace(input.name, random_tensor(executable, input.name, extents, seed));
     } else {
       const ScalarType wanted = describe_tensor(executable, input.name, extents).dtype;
       if (is_floating(wanted) != is_floating(file->second.dtype))
@@ -260,16 +174,6 @@ HostTensors prepare_inputs(const Executable& executable, const HostTensors& file
     }
   }
   return inputs;
-}
-
-HostTensors prepare_outputs(const Executable& executable, const std::map<std::string, std::int64_t>& extents) {
-  HostTensors outputs;
-  for (const std::string& name : executable.algorithm().outputs) {
-    runtime::HostTensor tensor = allocate(executable, name, extents);
-    std::fill(tensor.data->begin(), tensor.data->end(), std::byte{0xff});
-    outputs.emplace(name, std::move(tensor));
-  }
-  return outputs;
 }
 
 void check_indices(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,

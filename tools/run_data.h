@@ -8,11 +8,10 @@
 
 #include "api/astatide.h"
 #include "api/check_reads.h"
+#include "api/random_tensors.h"
 #include "runtime/host_tensor.h"
 
 namespace astatide::tools {
-
-using HostTensors = std::map<std::string, runtime::HostTensor>;
 
 /// What the words of --input and --output say: a tensor's name, or none for all, and a file.
 struct FileWord {
@@ -40,14 +39,9 @@ std::optional<ScalarType> common_type(const Algorithm& algorithm, const HostTens
 std::map<std::string, std::int64_t> choose_extents(const Algorithm& algorithm, const HostTensors& inputs,
                                                    const std::vector<std::string>& shapes);
 
-/// The inputs that the executable takes: those of `files` in its types, the others normally distributed. Booleans are 0
-/// or 1 at random; other integers have no sensible random value, so a missing one is a UserError. Equal seeds give
-/// equal values on every machine.
+/// The inputs that the executable takes: those of `files` in its types, the others random_tensor.
 HostTensors prepare_inputs(const Executable& executable, const HostTensors& files,
                            const std::map<std::string, std::int64_t>& extents, std::uint64_t seed);
-/// Outputs filled with NaN (all bits set), so that an element that nothing writes is seen.
-HostTensors prepare_outputs(const Executable& executable, const std::map<std::string, std::int64_t>& extents);
-
 /// What a launch on a GPU can't look at: the data of indices.
 void check_indices(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
                    const HostTensors& inputs, PlacesChecked places);
@@ -56,11 +50,5 @@ void write_outputs(const std::vector<FileWord>& files, const HostTensors& output
 
 /// Throws MachineError when the machine has not the memory left for inputs and outputs.
 void require_tensor_memory(const Executable& executable, const std::map<std::string, std::int64_t>& extents);
-
-TensorView view_of(const runtime::HostTensor& tensor);
-/// What launches an executable on tensors of the host.
-LaunchArguments launch_arguments(const HostTensors& inputs, const HostTensors& outputs,
-                                 const std::map<std::string, double>& scalars,
-                                 const std::map<std::string, std::int64_t>& extents);
 
 }  // namespace astatide::tools

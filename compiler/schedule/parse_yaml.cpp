@@ -6,7 +6,7 @@
 #include "compiler/algorithm/names.h"
 #include "compiler/algorithm/yaml_document.h"
 #include "compiler/schedule/directives.h"
-#include "compiler/schedule/schedule.h"
+#include "compiler/schedule/schedule_tree.h"
 
 namespace astatide {
 namespace {
@@ -436,12 +436,19 @@ class Parser {
 
 }  // namespace
 
-Schedule parse_schedule(const std::string& text, const std::string& file) {
-  Diagnostics errors;
-  Schedule schedule = Parser(errors).parse(YamlDocument(text, file, errors).root());
-  schedule.name = std::filesystem::path(file).stem().string();
+Schedule parse_schedule_tree(const YamlNode& root, const std::string& file, const std::string& name,
+                             Diagnostics& errors) {
+  Schedule schedule = Parser(errors).parse(root);
+  schedule.name = name;
   schedule.where = {file, 0, 0, ""};  // what is said of the whole has no line
   check_schedule_values(schedule, errors);
+  return schedule;
+}
+
+Schedule parse_schedule(const std::string& text, const std::string& file) {
+  Diagnostics errors;
+  Schedule schedule = parse_schedule_tree(YamlDocument(text, file, errors).root(), file,
+                                          std::filesystem::path(file).stem().string(), errors);
   errors.throw_if_any();
   return schedule;
 }

@@ -15,8 +15,11 @@ struct EmbeddedFile {
 /// The files of `runtime/device/` (`*.cuh`), sorted by name.
 std::span<const EmbeddedFile> embedded_device_headers();
 
-/// The files of `schedules/` (`*.yaml`), sorted by name.
+/// The files of `schedules/` (`*.yaml`) but for the spaces, sorted by name.
 std::span<const EmbeddedFile> embedded_schedules();
+
+/// The files of `schedules/spaces/` (`*.yaml`), sorted by name.
+std::span<const EmbeddedFile> embedded_spaces();
 
 /// The files of `examples/` (`*.yaml`), sorted by name.
 std::span<const EmbeddedFile> embedded_examples();

@@ -51,9 +51,12 @@ TEST_CASE("no name of an algorithm is that of a function or type of the device h
   CHECK(count > 60);
 }
 
-TEST_CASE("the library carries every shipped schedule byte by byte") {
-  CHECK(texts_embedded(astatide::embedded_schedules()) ==
-        texts_in_folder(astatide::testing::source_path("schedules"), ".yaml"));
+TEST_CASE("the library carries every shipped schedule and space byte by byte") {
+  Texts all = texts_embedded(astatide::embedded_schedules());
+  const Texts spaces = texts_embedded(astatide::embedded_spaces());
+  CHECK(spaces.size() >= 2);
+  for (const auto& [name, text] : spaces) all.emplace("spaces/" + name, text);
+  CHECK(all == texts_in_folder(astatide::testing::source_path("schedules"), ".yaml"));
 }
 
 TEST_CASE("the library carries every example algorithm byte by byte") {
