@@ -17,7 +17,7 @@ For loop_over(const NestLoop& loop, Block body) {
   return {loop.var, Expr(0), loop.count, For::Kind::serial, loop.descending, std::move(body), {}};
 }
 
-/// Whether the schedule wants both in the same kind of tile at the same place, or says nothing of one.
+/// Whether the schedule wants both alike, or says nothing of one.
 bool are_placed_alike(const Placement* a, const Placement* b) {
   if (a == nullptr || b == nullptr) return true;
   return !a->compute_root() && !b->compute_root() && a->compute_at() == b->compute_at() &&
@@ -31,7 +31,7 @@ std::optional<Expr> with_one_sum(const TiledElement& own, const TiledElement& re
       !are_placed_alike(own.placement, reader.placement))
     return std::nullopt;
   const Expr first = variable(reader.product_name), second = variable(own.names.back());
-  const Expr sum = variable(reader.product_name + " + " + own.names.back());  // no name of an algorithm
+  const Expr sum = variable("the sum");  // no name of an algorithm
   const Expr value = transform(reader.value, [&](const Expr& e) {
     const auto* add = e.is_call(Op::add) ? e.as<Call>() : nullptr;
     const bool is_sum =
@@ -40,7 +40,7 @@ std::optional<Expr> with_one_sum(const TiledElement& own, const TiledElement& re
   });
   const std::set<std::string> names = free_variables(value);
   if (names.contains(reader.product_name) || names.contains(own.names.back())) return std::nullopt;
-  return substitute(value, {{sum.as<Variable>()->name, first}});
+  return substitute(value, {{"the sum", first}});
 }
 
 }  // namespace

@@ -84,6 +84,6 @@ TEST_CASE("products that something else reads, or that are placed apart, keep ti
     return out;
   };
   CHECK(count(lowered("(S[b,h,i,j] + T[b,h,i,j]) * scale"), "mma S += ") == 1);
-  CHECK(count(lowered("(S[b,h,i,j] + T[b,h,i,j]) * T[b,h,i,j]"), " += (Qr[") == 0);
-  CHECK(count(lowered("S[b,h,i,j] * T[b,h,i,j]"), " += (Qr[") == 0);
+  CHECK(count(lowered("(S[b,h,i,j] + T[b,h,i,j]) * T[b,h,i,j] * scale"), " += (Qr[") == 0);
+  CHECK(count(lowered("S[b,h,i,j] * T[b,h,i,j] * scale"), " += (Qr[") == 0);
 }
