@@ -177,6 +177,9 @@ class RandomSchedule {
       case DirectiveKind::mma:
         out.mma(static_cast<Family>(1 + below(3)));
         break;
+      case DirectiveKind::mask_map:
+        out.mask_map();
+        break;
       case DirectiveKind::tf32:
         out.tf32();
         break;
