@@ -24,8 +24,7 @@ bool are_placed_alike(const Placement* a, const Placement* b) {
          a->store_in() == b->store_in() && a->overlap() == b->overlap();
 }
 
-/// The reader's value with its own product in place of the sum of that and `own`, a product and nothing else; none
-/// where it reads either otherwise.
+/// The reader's value with its product in place of its sum with `own`; none where it reads either otherwise.
 std::optional<Expr> with_one_sum(const TiledElement& own, const TiledElement& reader) {
   if (!own.product || !reader.product || !own.where_predicates.empty() || !(own.value == variable(own.product_name)) ||
       !are_placed_alike(own.placement, reader.placement))
