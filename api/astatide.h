@@ -92,6 +92,9 @@ struct LaunchArguments {
   void* workspace = nullptr;
   /// Of the workspace, where a launch is to refuse one that is too small.
   std::optional<std::int64_t> workspace_bytes = std::nullopt;
+  /// Of a schedule with mask_map, with a workspace of the caller: it still holds the map that an earlier launch has
+  /// made there for the same shapes, and what conditions read has not changed since, so no map is made.
+  bool mask_map_is_current = false;
   /// Looks at every place of such indices, however many, before anything is launched: pages that a tensor has not got,
   /// items that are longer than their extent or less than nothing, inputs that are not as monotone as they say. On a
   /// GPU the inputs of integers are copied to the host for it, which waits for the stream.

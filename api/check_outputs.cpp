@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <thread>
 
@@ -12,7 +13,6 @@ namespace astatide {
 namespace {
 
 constexpr double kElevenBits = 2e-3;
-constexpr int kAttempts = 3;  // at a plain evaluation whose weights are rounded with other luck
 
 /// Absolute limits of the numerics contract, for values of order 1.
 double absolute_limit(ScalarType type) {
@@ -94,10 +94,10 @@ void add_factors(const Expr& product, std::vector<Expr>& out) {
 /// Definitions that a sum multiplies with an input of 16 bits: a product's operands have one type, so the plain
 /// computation rounds them to that of the input. With `tf32` the same of f32. Weights that are divided by their sum may
 /// have any factor common to a row when they are rounded: that of `attempt`.
-std::map<std::string, RoundElement> rounded_operands(const Algorithm& algorithm,
+std::map<std::string, Roundings::ElementFunction> rounded_operands(const Algorithm& algorithm,
                                                      const std::map<std::string, runtime::HostTensor>& inputs,
                                                      bool tf32, int attempt) {
-  std::map<std::string, RoundElement> out;
+  std::map<std::string, Roundings::ElementFunction> out;
   const auto add = [&](const Expr& definition, const Expr& input) {
     const auto* read = definition.as<Read>();
     const auto* other = input.as<Read>();
@@ -168,9 +168,16 @@ double work_of(const Algorithm& algorithm, const Extents& extents) {
 
 }  // namespace
 
-bool computes_in_tf32(const Schedule& schedule, const Device& device) {
-  return device.kind != Device::Kind::cpu && std::any_of(schedule.placements.begin(), schedule.placements.end(),
-                                                         [](const Placement& placement) { return placement.tf32(); });
+Allowance allowance_of(const Schedule& schedule, const Device& device) {
+  Allowance out;
+  if (device.kind == Device::Kind::cpu) return out;
+  out.tf32 = std::any_of(schedule.placements.begin(), schedule.placements.end(),
+                         [](const Placement& placement) { return placement.tf32(); });
+  const Target* target = find_target(schedule.target);
+  if (!schedule.fast_math || target == nullptr) return out;
+  const auto functions = approximations_of(*target);
+  out.functions.assign(functions.begin(), functions.end());
+  return out;
 }
 
 double estimate_check_seconds(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents) {
@@ -180,7 +187,7 @@ double estimate_check_seconds(const Algorithm& algorithm, const std::map<std::st
 
 OutputOracle::OutputOracle(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
                            const std::map<std::string, double>& scalars,
-                           const std::map<std::string, runtime::HostTensor>& inputs, bool tf32) {
+                           const std::map<std::string, runtime::HostTensor>& inputs, const Allowance& allowance) {
   Arguments arguments;
   arguments.extents = extents;
   arguments.scalars = scalars;
@@ -192,25 +199,34 @@ OutputOracle::OutputOracle(const Algorithm& algorithm, const std::map<std::strin
   // The kernel is given its scalars in f32, so the oracle is too.
   for (auto& [name, value] : arguments.scalars) value = static_cast<float>(value);
   exact_ = evaluate(algorithm, arguments);
-  absolute_limit_ = std::max(absolute_limit(narrowest), tf32 ? kElevenBits : 0);
+  absolute_limit_ = std::max(absolute_limit(narrowest), allowance.tf32 ? kElevenBits : 0);
+  if (!allowance.functions.empty()) absolute_limit_ = std::numeric_limits<double>::infinity();
   input_scale_ = largest_input(arguments);
-  if (tf32) arguments = with_tf32_factors(algorithm, std::move(arguments), inputs);
-  plain_ = [algorithm, inputs, tf32, factors = std::move(arguments)](int attempt) {
-    return evaluate(algorithm, factors, Precision::f32, rounded_operands(algorithm, inputs, tf32, attempt));
+  if (allowance.tf32) arguments = with_tf32_factors(algorithm, std::move(arguments), inputs);
+  plain_ = [algorithm, inputs, allowance, factors = std::move(arguments)](const PlainWay& way) {
+    Roundings rounded{rounded_operands(algorithm, inputs, allowance.tf32, way.attempt), {}};
+    for (const Approximation& one : allowance.functions)
+      rounded.operations[one.op] = [one, bias = way.bias](double exact) {
+        return bias == 0 ? approximated(exact, one) : exact * (1 + bias * std::ldexp(1.0, -one.error_bits));
+      };
+    return evaluate(algorithm, factors, Precision::f32, rounded);
   };
-  plain_as_written_ = plain_(0);
+  plain_as_written_ = plain_({});
+  // How one computation rounds its few largest weights is luck, and the weights of each row of a kernel have another
+  // factor. A unit that approximates may be off one way where rounding is off both ways and evens out.
+  other_ways_ = {{1, 0}, {2, 0}, {3, 0}};
+  if (!allowance.functions.empty()) other_ways_.insert(other_ways_.end(), {{0, 1}, {0, -1}});
 }
 
 std::vector<OutputCheck> OutputOracle::check(const std::map<std::string, runtime::HostTensor>& outputs) const {
   std::vector<OutputCheck> checks;
   for (const auto& [name, output] : outputs)
     checks.push_back(compare(name, output, exact_.at(name), plain_as_written_.at(name), absolute_limit_, input_scale_));
-  // How one computation rounds its few largest weights is luck, and the weights of each row of a kernel have another
-  // factor: so have these, before a kernel is blamed.
-  for (int attempt = 1; attempt <= kAttempts; ++attempt) {
+  // Before a kernel is blamed.
+  for (const PlainWay& way : other_ways_) {
     const auto blamed = [](const OutputCheck& check) { return check.wrong_nonfinite == 0 && !check.ok(); };
     if (std::none_of(checks.begin(), checks.end(), blamed)) break;
-    const std::map<std::string, DoubleTensor> plain = plain_(attempt);
+    const std::map<std::string, DoubleTensor> plain = plain_(way);
     for (OutputCheck& check : checks) {
       const OutputCheck other = compare(check.name, outputs.at(check.name), exact_.at(check.name), plain.at(check.name),
                                         absolute_limit_, input_scale_);
@@ -223,8 +239,9 @@ std::vector<OutputCheck> OutputOracle::check(const std::map<std::string, runtime
 std::vector<OutputCheck> check_outputs(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
                                        const std::map<std::string, double>& scalars,
                                        const std::map<std::string, runtime::HostTensor>& inputs,
-                                       const std::map<std::string, runtime::HostTensor>& outputs, bool tf32) {
-  return OutputOracle(algorithm, extents, scalars, inputs, tf32).check(outputs);
+                                       const std::map<std::string, runtime::HostTensor>& outputs,
+                                       const Allowance& allowance) {
+  return OutputOracle(algorithm, extents, scalars, inputs, allowance).check(outputs);
 }
 
 }  // namespace astatide

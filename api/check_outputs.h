@@ -7,6 +7,7 @@
 
 #include "api/astatide.h"
 #include "compiler/algorithm/evaluate.h"
+#include "compiler/schedule/approximations.h"
 #include "runtime/host_tensor.h"
 
 namespace astatide {
@@ -28,24 +29,39 @@ struct OutputCheck {
 /// Seconds that check_outputs takes on this machine, roughly.
 double estimate_check_seconds(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents);
 
-/// Whether products of f32 inputs are rounded to tf32: on a GPU, where the schedule says so.
-bool computes_in_tf32(const Schedule& schedule, const Device& device);
+/// What a schedule allows a kernel beyond rounding to f32. The plain evaluation does the same, and the absolute limits
+/// follow.
+struct Allowance {
+  /// Factors of f32 may be rounded to tf32: the limit is that of f16.
+  bool tf32 = false;
+  /// Functions whose results may be off. What an algorithm multiplies them with has no limit, so there is no absolute
+  /// one.
+  std::vector<Approximation> functions;
+};
+/// What holds on a device: none of it on the CPU.
+Allowance allowance_of(const Schedule& schedule, const Device& device);
 
-/// What the outputs of one launch should be: evaluated once, compared with any number of launches. With `tf32` factors
-/// of f32 may have been rounded to tf32: the limit is that of f16, and the plain evaluation rounds them, too.
+/// What the outputs of one launch should be: evaluated once, compared with any number of launches.
 class OutputOracle {
  public:
   /// Throws MachineError where the oracle's tensors don't fit this machine's memory.
   OutputOracle(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
                const std::map<std::string, double>& scalars, const std::map<std::string, runtime::HostTensor>& inputs,
-               bool tf32 = false);
+               const Allowance& allowance = {});
 
   std::vector<OutputCheck> check(const std::map<std::string, runtime::HostTensor>& outputs) const;
 
  private:
   std::map<std::string, DoubleTensor> exact_;
-  /// The plain evaluation; each attempt rounds the weights of a row relative to another number.
-  std::function<std::map<std::string, DoubleTensor>(int attempt)> plain_;
+  /// Weights of each row are rounded relative to a number of its own for each `attempt`, relative to 1 at the first;
+  /// results of approximated functions that are all off one way, by `bias` of the most that is allowed, or, where that
+  /// is 0, rounded to as many bits.
+  struct PlainWay {
+    int attempt = 0;
+    double bias = 0;
+  };
+  std::function<std::map<std::string, DoubleTensor>(const PlainWay& way)> plain_;
+  std::vector<PlainWay> other_ways_;
   std::map<std::string, DoubleTensor> plain_as_written_;
   double absolute_limit_ = 0;
   double input_scale_ = 0;
@@ -55,6 +71,7 @@ class OutputOracle {
 std::vector<OutputCheck> check_outputs(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
                                        const std::map<std::string, double>& scalars,
                                        const std::map<std::string, runtime::HostTensor>& inputs,
-                                       const std::map<std::string, runtime::HostTensor>& outputs, bool tf32 = false);
+                                       const std::map<std::string, runtime::HostTensor>& outputs,
+                                       const Allowance& allowance = {});
 
 }  // namespace astatide

@@ -297,6 +297,7 @@ void bind_kernels(const Compiled& compiled, const Extents& extents, const std::m
   const Bindings bound{out.views, numbers, workspace, extents, scalars};
   std::vector<KernelLaunch> launches;
   for (std::size_t n = 0; n < compiled.program.kernels.size(); ++n) {
+    if (out.has_mask_map && compiled.program.kernels[n].maps_masks) continue;
     const KernelPlan& plan = compiled.plan.kernels[n];
     const std::int64_t tiles = count_tiles(compiled.program.kernels[n].name, plan, extents, compiled.target);
     if (tiles == 0) continue;
@@ -317,8 +318,9 @@ bool are_same(const SettledLaunch& settled, const TensorsInOrder& tensors, const
   const auto same_number = [](const auto& a, const auto& b) {
     return a.first == b.first && bits_of(a.second) == bits_of(b.second);
   };
-  return arguments.extents == settled.given && std::equal(arguments.scalars.begin(), arguments.scalars.end(),
-                                                          settled.scalars.begin(), settled.scalars.end(), same_number);
+  return arguments.mask_map_is_current == settled.has_mask_map && arguments.extents == settled.given &&
+         std::equal(arguments.scalars.begin(), arguments.scalars.end(), settled.scalars.begin(), settled.scalars.end(),
+                    same_number);
 }
 
 /// Whether indices read tensors that the host has: they are looked at for each launch.
@@ -333,8 +335,21 @@ void check_data(const Compiled& compiled, const Extents& extents, const LaunchAr
   errors.throw_if_any();
 }
 
+/// Refuses to take a map of masks from an earlier launch where there is none, or its memory is not the caller's.
+void check_mask_map(const Compiled& compiled, const LaunchArguments& arguments) {
+  if (!arguments.mask_map_is_current) return;
+  const std::vector<tile::Kernel>& kernels = compiled.program.kernels;
+  if (std::none_of(kernels.begin(), kernels.end(), [](const tile::Kernel& kernel) { return kernel.maps_masks; }))
+    throw UserError(fmt::format("mask_map_is_current: {} makes no map of masks", compiled.program.name),
+                    {"mask_map: true in the schedule"});
+  if (arguments.workspace == nullptr)
+    throw UserError("mask_map_is_current: the map lies in the workspace, and none is given",
+                    {"the workspace of the launch that made it"});
+}
+
 /// Checks everything, and settles what does not depend on addresses.
 std::unique_ptr<SettledLaunch> settle(const Compiled& compiled, const LaunchArguments& arguments) {
+  check_mask_map(compiled, arguments);
   auto out = std::make_unique<SettledLaunch>();
   out->extents = checked_extents(compiled, arguments);
   Extents chosen = out->extents;
@@ -342,6 +357,7 @@ std::unique_ptr<SettledLaunch> settle(const Compiled& compiled, const LaunchArgu
   const std::map<std::string, float> scalars = checked_scalars(compiled.algorithm, chosen, arguments.scalars);
   out->scalars = arguments.scalars;
   out->given = arguments.extents;
+  out->has_mask_map = arguments.mask_map_is_current;
   bool writes = false;
   for (const DeclaredTensor& declared : compiled.declared) {
     out->views.push_back(arguments.tensors.at(declared.name));
@@ -355,6 +371,7 @@ std::unique_ptr<SettledLaunch> settle(const Compiled& compiled, const LaunchArgu
 void run(const Compiled& compiled, SettledLaunch& settled, std::span<void* const> addresses,
          const LaunchArguments& arguments) {
   if (!settled.kernels) return;
+  check_mask_map(compiled, arguments);
   check_workspace(arguments, settled.workspace_bytes);
   for (std::size_t n = 0; n < addresses.size(); ++n)
     if (!is_empty(settled.views[n])) compiled.code->check_pointer(compiled.declared[n].name, addresses[n]);

@@ -22,6 +22,7 @@ struct SettledLaunch {
   std::map<std::string, double> scalars;  // as given
   Extents given;
   Extents extents;                       // all, without what launches choose
+  bool has_mask_map = false;             // from an earlier launch
   std::int64_t workspace_bytes = 0;      // of scratch tensors
   std::unique_ptr<BoundLaunch> kernels;  // none: there is nothing to write
 };

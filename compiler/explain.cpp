@@ -8,6 +8,7 @@
 #include "compiler/algorithm/names.h"
 #include "compiler/passes/plan_memory.h"
 #include "compiler/rewrite/cascade.h"
+#include "compiler/support/contains.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/round_up.h"
 #include "compiler/tile/bounds.h"
@@ -242,6 +243,26 @@ std::optional<RescaleUse> rescale_of(const tile::Program& program, const std::ma
   return out;
 }
 
+bool computes(const tile::Kernel& kernel, Op op) {
+  bool found = false;
+  tile::walk(kernel.body, [&](const tile::Stmt& stmt) {
+    for (const Expr& value : tile::expressions_of(stmt))
+      visit(value, [&](const Expr& e) { found = found || e.is_call(op); });
+  });
+  return found;
+}
+
+std::vector<ApproximationUse> approximations_in(const tile::Program& program, const Target& target) {
+  std::vector<ApproximationUse> out;
+  for (const Approximation& one : approximations_of(target)) {
+    if (!contains(program.approximate, one.op)) continue;
+    ApproximationUse& use = out.emplace_back(ApproximationUse{one, {}});
+    for (const tile::Kernel& kernel : program.kernels)
+      if (computes(kernel, one.op)) use.kernels.push_back(kernel.name);
+  }
+  return out;
+}
+
 /// Bytes of the states of parts, written and read again.
 double state_bytes(const tile::Program& program, const tile::Statistics& statistics) {
   double bytes = 0;
@@ -324,6 +345,7 @@ Explanation explain(const Algorithm& algorithm, const Schedule& schedule, const 
   out.statistics = statistics_of(program, sizes);
   for (std::size_t n = 0; n < program.kernels.size(); ++n)
     out.kernels.push_back(use_of(program, program.kernels[n], out.statistics.kernels[n], out));
+  out.approximations = approximations_in(program, options.target);
   out.parts = parts_of(program, algorithm, schedule, sizes, out.statistics);
   out.tree = tree_of(program, algorithm, schedule, sizes, out.parts);
   out.skipped = skipped_share(algorithm, schedule, options, out.statistics);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/pipeline.h"
+#include "compiler/schedule/approximations.h"
 #include "compiler/tile/statistics.h"
 
 namespace astatide {
@@ -76,6 +77,12 @@ struct RescaleUse {
   std::map<std::string, double> largest;
 };
 
+/// A function that an instruction approximates, and the kernels that compute it.
+struct ApproximationUse {
+  Approximation approximation;
+  std::vector<std::string> kernels;
+};
+
 /// An axis that is reduced in parts (rfactor), whose states a kernel merges: the last one, or the last of the blocks
 /// that make them.
 struct PartsUse {
@@ -105,6 +112,7 @@ struct Explanation {
   std::optional<double> skipped;
   /// None where references move at once, or nothing has references.
   std::optional<RescaleUse> rescale;
+  std::vector<ApproximationUse> approximations;
   std::optional<PartsUse> parts;
   ReductionTree tree;
 };

@@ -11,6 +11,7 @@
 #include "compiler/passes/infer_layouts.h"
 #include "compiler/passes/insert_barriers.h"
 #include "compiler/passes/join_loops.h"
+#include "compiler/passes/map_masks.h"
 #include "compiler/passes/order_tiles.h"
 #include "compiler/passes/overlap.h"
 #include "compiler/passes/peel_first.h"
@@ -23,6 +24,7 @@
 #include "compiler/passes/stage_tiles.h"
 #include "compiler/passes/take_turns.h"
 #include "compiler/rewrite/recurrence.h"
+#include "compiler/schedule/approximations.h"
 #include "compiler/schedule/scheduled_rows.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/tile/lower.h"
@@ -32,6 +34,7 @@ namespace {
 
 // In this order.
 constexpr std::array kPasses{
+    Pass{"map_masks", map_masks, "no kernel asks for a map of masks: its tiles are listed, loops run over the list"},
     Pass{"split_masked_loops", split_masked_loops,
          "full tiles test nothing that bounds their loop, empty tiles are not run"},
     Pass{"peel_first", peel_first, "the first tile of what is overlapped is computed by itself"},
@@ -130,6 +133,8 @@ tile::Program compile(const Algorithm& algorithm, const Schedule& schedule, cons
                               ? tile::lower_recurrence(algorithm, derive_online(cascade), schedule, lowering)
                               : tile::lower_cascade(algorithm, cascade, schedule, lowering);
   program.multiples = cascade.multiples;
+  if (schedule.fast_math)
+    for (const Approximation& one : approximations_of(options.target)) program.approximate.push_back(one.op);
   return run_passes(std::move(program), options, schedule.where, trace);
 }
 

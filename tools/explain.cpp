@@ -160,6 +160,10 @@ std::string to_text(const Explained& out) {
     for (const auto& [tensor, largest] : rescale->largest)
       text += fmt::format("    |{}| < {:.3g} keeps sums finite\n", tensor, largest);
   }
+  for (const ApproximationUse& use : out.value.approximations)
+    text += fmt::format("fast_math: {} by {} in {}, off by up to 2^-{} of each result ({:.3g})\n",
+                        info(use.approximation.op).name, use.approximation.instruction, fmt::join(use.kernels, ", "),
+                        use.approximation.error_bits, std::ldexp(1.0, -use.approximation.error_bits));
   if (!out.value.statistics.exact)
     text += "loops that depend on data, or too many to count one by one, count in full\n";
   return text;
@@ -230,6 +234,11 @@ nlohmann::json to_json(const Explained& out) {
     json["rescale"] = {{"mode", name_of(rescale->mode)}, {"grow", rescale->grow}, {"largest", rescale->largest}};
     if (rescale->mode == RescaleMode::optimistic) json["rescale"]["over"] = rescale->over;
   }
+  for (const ApproximationUse& use : out.value.approximations)
+    json["fast_math"].push_back({{"function", info(use.approximation.op).name},
+                                 {"instruction", use.approximation.instruction},
+                                 {"kernels", use.kernels},
+                                 {"relative_error", std::ldexp(1.0, -use.approximation.error_bits)}});
   if (const auto& parts = out.value.parts)
     json["rfactor"] = {{"axis", parts->axis},
                        {"parts", parts->parts},

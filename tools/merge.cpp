@@ -143,7 +143,7 @@ Result compute(const MergeWords& words) {
   const Executable executable =
       engine.build_merge(algorithm, {result.device.device, result.dtype, result.extents, {}}, parts_type);
   const HostTensors inputs = result.launch(engine, executable, given, scalars, repetitions);
-  if (words.launch.check) result.check(merge.algorithm, scalars, inputs, false);
+  if (words.launch.check) result.check(merge.algorithm, scalars, inputs, {});
   write_outputs(destinations, result.outputs);
   return result;
 }

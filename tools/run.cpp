@@ -18,7 +18,7 @@ struct RunWords {
   LaunchWords launch;
   std::vector<std::string> inputs, scalars;
   std::string seed = "0";
-  bool check_indices = false, trace = false;
+  bool check_indices = false, keep_mask_map = false, trace = false;
 };
 
 Result compute(const RunWords& words) {
@@ -52,9 +52,10 @@ Result compute(const RunWords& words) {
       write_message(fmt::format("# after {}\n{}\n", stage, tile::print(program)));
     };
   const Executable executable = engine.build(algorithm, schedule, build);
+  result.keep_mask_map = words.keep_mask_map;
   const HostTensors inputs = result.launch(engine, executable, read, scalars, repetitions,
                                            words.check_indices ? PlacesChecked::all : PlacesChecked::few);
-  if (words.launch.check) result.check(algorithm, scalars, inputs, computes_in_tf32(schedule, result.device.device));
+  if (words.launch.check) result.check(algorithm, scalars, inputs, allowance_of(schedule, result.device.device));
   write_outputs(destinations, result.outputs);
   return result;
 }
@@ -72,6 +73,8 @@ Command add_run_command(CLI::App& program) {
       "--check-indices", words->check_indices,
       "before the launch, look at every place of each index that reads inputs of integers, however many: pages, "
       "offsets, lengths");
+  app->add_flag("--keep-mask-map", words->keep_mask_map,
+                "launches that are timed take the map of masks (mask_map) that the first one has made");
   app->add_flag("--trace", words->trace, "print the tile program after each pass on standard error");
   return {app, [words] { return report_result(compute(*words), words->launch.json); }};
 }

@@ -4,9 +4,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <optional>
 
 #include "api/cpu_device.h"
+#include "api/launch_plan.h"
 #include "compiler/algorithm/names.h"
+#include "compiler/support/round_up.h"
 #include "runtime/buffer.h"
 #include "runtime/driver.h"
 #include "tools/request.h"
@@ -37,8 +42,17 @@ Measured measured(const runtime::Timing& timing) {
   return {timing.median_ms, timing.min_ms, static_cast<int>(timing.samples_ms.size())};
 }
 
-Measured run_on_cpu(const Executable& executable, const LaunchArguments& arguments, int repetitions) {
+Measured run_on_cpu(const Executable& executable, LaunchArguments arguments, int repetitions,
+                    std::int64_t workspace_bytes) {
+  std::unique_ptr<void, decltype(&std::free)> workspace(nullptr, std::free);
+  if (workspace_bytes > 0) {
+    const auto bytes = static_cast<std::size_t>(round_up(workspace_bytes, kScratchAlignment));
+    workspace.reset(std::aligned_alloc(kScratchAlignment, bytes));
+    if (!workspace) throw MachineError(fmt::format("no memory for a workspace of {} bytes", bytes));
+    arguments.workspace = workspace.get();
+  }
   const double first = seconds_of([&] { executable.launch(arguments); });
+  arguments.mask_map_is_current = workspace_bytes > 0;
   std::vector<double> samples;
   for (int n = choose_repetitions(repetitions, first); n > 0; --n)
     samples.push_back(1e3 * seconds_of([&] { executable.launch(arguments); }));
@@ -46,7 +60,7 @@ Measured run_on_cpu(const Executable& executable, const LaunchArguments& argumen
 }
 
 Measured run_on_cuda(const Executable& executable, int ordinal, const HostTensors& inputs, HostTensors& outputs,
-                     LaunchArguments arguments, int repetitions) {
+                     LaunchArguments arguments, int repetitions, std::int64_t workspace_bytes) {
   const runtime::Context context = runtime::Context::primary(ordinal);
   const runtime::ScopedCurrent scope(context);
   const runtime::Stream stream = runtime::Stream::create(context);
@@ -62,11 +76,17 @@ Measured run_on_cuda(const Executable& executable, int ordinal, const HostTensor
   for (const auto& [name, tensor] : inputs) put(name, tensor);
   for (const auto& [name, tensor] : outputs) put(name, tensor);
   arguments.stream = stream.handle();
+  std::optional<runtime::DeviceBuffer> workspace;
+  if (workspace_bytes > 0) {
+    workspace.emplace(context, static_cast<std::size_t>(workspace_bytes));
+    arguments.workspace = reinterpret_cast<void*>(workspace->pointer());
+  }
 
   const double first = seconds_of([&] {
     executable.launch(arguments);
     stream.synchronize();
   });
+  arguments.mask_map_is_current = workspace_bytes > 0;
   for (auto& [name, tensor] : outputs) buffers.at(name).copy_to_host(*tensor.data, stream);
   runtime::TimingOptions options;
   options.warmup = 1;
@@ -96,16 +116,25 @@ ChosenDevice choose_device(const std::string& word) {
 
 Measured run_on_device(const Executable& executable, const Device& device, const HostTensors& inputs,
                        HostTensors& outputs, const std::map<std::string, double>& scalars,
-                       const std::map<std::string, std::int64_t>& extents, int repetitions) {
+                       const std::map<std::string, std::int64_t>& extents, int repetitions, bool keep_mask_map) {
   LaunchArguments arguments = launch_arguments(inputs, outputs, scalars, extents);
+  std::int64_t workspace_bytes = 0;
+  if (keep_mask_map) {
+    const std::vector<tile::Kernel>& kernels = executable.program().kernels;
+    const Location where{"--keep-mask-map", 0, 0, {}};
+    if (std::none_of(kernels.begin(), kernels.end(), [](const tile::Kernel& kernel) { return kernel.maps_masks; }))
+      throw UserError(where, "the schedule makes no map of masks", {"mask_map: true under the output"});
+    if (device.kind == Device::Kind::sim) throw UserError(where, "a simulation is one launch, which makes the map");
+    workspace_bytes = std::max<std::int64_t>(1, executable.workspace_bytes(extents));
+  }
   if (device.kind == Device::Kind::cuda)
-    return run_on_cuda(executable, device.ordinal, inputs, outputs, std::move(arguments), repetitions);
+    return run_on_cuda(executable, device.ordinal, inputs, outputs, std::move(arguments), repetitions, workspace_bytes);
   // A simulation takes its own time, not the GPU's.
   if (device.kind == Device::Kind::sim) {
     const double once = 1e3 * seconds_of([&] { executable.launch(arguments); });
     return measured(runtime::summarize_samples({once}));
   }
-  return run_on_cpu(executable, arguments, repetitions);
+  return run_on_cpu(executable, std::move(arguments), repetitions, workspace_bytes);
 }
 
 }  // namespace astatide::tools

@@ -24,8 +24,9 @@ struct Measured {
 };
 
 /// Launches once into `outputs`, then takes the time of `repetitions` launches; 0: as many as fit a second, 1 to 10.
+/// With `keep_mask_map` those take the map of masks that the first one has made.
 Measured run_on_device(const Executable& executable, const Device& device, const HostTensors& inputs,
                        HostTensors& outputs, const std::map<std::string, double>& scalars,
-                       const std::map<std::string, std::int64_t>& extents, int repetitions);
+                       const std::map<std::string, std::int64_t>& extents, int repetitions, bool keep_mask_map = false);
 
 }  // namespace astatide::tools

@@ -121,18 +121,18 @@ HostTensors Result::launch(Engine& engine, const Executable& executable, const H
   HostTensors inputs = prepare_inputs(executable, given, extents, seed);
   check_indices(executable.algorithm(), extents, inputs, places);
   outputs = prepare_outputs(executable, extents);
-  time = run_on_device(executable, device.device, inputs, outputs, scalars, extents, repetitions);
+  time = run_on_device(executable, device.device, inputs, outputs, scalars, extents, repetitions, keep_mask_map);
   counters = engine.counters();
   for (std::string& warning : engine.take_warnings()) warnings.push_back(std::move(warning));
   return inputs;
 }
 
 void Result::check(const Algorithm& computed, const std::map<std::string, double>& scalars, const HostTensors& inputs,
-                   bool tf32) {
+                   const Allowance& allowance) {
   const double seconds = estimate_check_seconds(computed, extents);
   if (seconds > kLongCheckSeconds)
     write_message(fmt::format("warning: the check in double precision takes about {:.0f} seconds\n", seconds));
-  checks = check_outputs(computed, extents, scalars, inputs, outputs, tf32);
+  checks = check_outputs(computed, extents, scalars, inputs, outputs, allowance);
 }
 
 int report_result(const Result& result, bool json) {

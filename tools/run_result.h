@@ -42,6 +42,7 @@ struct Result {
   std::map<std::string, std::int64_t> extents;
   std::uint64_t seed = 0;
   bool random = false;
+  bool keep_mask_map = false;  // from the first launch on
   Measured time;
   BuildReport report;
   Counters counters;
@@ -57,7 +58,7 @@ struct Result {
                      PlacesChecked places = PlacesChecked::few);
   /// Compares the outputs with the double-precision evaluator.
   void check(const Algorithm& computed, const std::map<std::string, double>& scalars, const HostTensors& inputs,
-             bool tf32);
+             const Allowance& allowance);
   bool ok() const {
     return std::all_of(checks.begin(), checks.end(), [](const OutputCheck& check) { return check.ok(); });
   }

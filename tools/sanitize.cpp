@@ -102,8 +102,7 @@ Sanitized compute(const SanitizeWords& words) {
     }
     if (reference.empty()) reference = std::move(outputs);
   }
-  out.checks =
-      check_outputs(algorithm, out.extents, scalars, inputs, reference, computes_in_tf32(chosen.schedule, device));
+  out.checks = check_outputs(algorithm, out.extents, scalars, inputs, reference, allowance_of(chosen.schedule, device));
   return out;
 }
 

@@ -21,8 +21,6 @@ constexpr std::int64_t kMostElements = std::int64_t{1} << 31;
 /// Below this much work starting threads costs more than it gains.
 constexpr double kWorkForThreads = 2e6;
 
-using Rounding = std::map<std::string, RoundElement>;
-
 /// A definition's elements.
 struct Evaluated {
   std::unique_ptr<double[]> values;
@@ -66,7 +64,7 @@ std::vector<std::int64_t> evaluate_shape(const std::vector<Expr>& dims,
 
 class Evaluator {
  public:
-  Evaluator(const Algorithm& algorithm, const Arguments& arguments, Precision precision, const Rounding& rounded)
+  Evaluator(const Algorithm& algorithm, const Arguments& arguments, Precision precision, const Roundings& rounded)
       : algorithm_(algorithm),
         plain_(with_lengths_as_predicates(algorithm)),
         arguments_(arguments),
@@ -150,7 +148,7 @@ class Evaluator {
     value.values.reset(new double[static_cast<std::size_t>(size)]);
     if (may_be_absent) value.present.reset(new std::uint8_t[static_cast<std::size_t>(size)]);
     if (size > 0) run_rows(compiled, value);
-    if (const auto rounding = rounded_.find(func.name); rounding != rounded_.end()) {
+    if (const auto rounding = rounded_.definitions.find(func.name); rounding != rounded_.definitions.end()) {
       const std::int64_t columns = compiled.shape.empty() ? 1 : compiled.shape.back();
       for (std::int64_t n = 0; n < size; ++n) value.values[n] = rounding->second(value.values[n], n / columns);
     }
@@ -212,7 +210,7 @@ class Evaluator {
     std::mutex mutex;
     const auto work = [&] {
       try {
-        TapeMachine machine(compiled, tensors_, precision_);
+        TapeMachine machine(compiled, tensors_, precision_, rounded_.operations);
         for (std::int64_t begin = next.fetch_add(block); begin < rows; begin = next.fetch_add(block))
           for (std::int64_t row = begin; row < std::min(begin + block, rows); ++row)
             machine.run_row(row, value.values.get() + row * length,
@@ -249,7 +247,7 @@ class Evaluator {
   const Algorithm plain_;  // without ragged axes
   const Arguments& arguments_;
   const Precision precision_;
-  const Rounding& rounded_;
+  const Roundings& rounded_;
   TapeContext context_;
   std::vector<TapeTensor> tensors_;
   std::map<std::string, Evaluated> evaluated_;
@@ -258,7 +256,7 @@ class Evaluator {
 }  // namespace
 
 std::map<std::string, DoubleTensor> evaluate(const Algorithm& algorithm, const Arguments& arguments,
-                                             Precision precision, const Rounding& rounded) {
+                                             Precision precision, const Roundings& rounded) {
   return Evaluator(algorithm, arguments, precision, rounded).evaluate();
 }
 

@@ -28,16 +28,20 @@ struct Arguments {
 /// the plain computation whose error the numerics contract compares a kernel's with; integers stay exact.
 enum class Precision : std::uint8_t { f64, f32 };
 
-/// A value rounded to fewer bits; `row` counts the rows of the definition's last axis.
-using RoundElement = std::function<double(double value, std::int64_t row)>;
+/// What else a computation rounds. Results of operations, before they are used, and definitions, element by element,
+/// before others read them; `row` counts the rows of the definition's last axis.
+struct Roundings {
+  using Function = std::function<double(double)>;
+  using ElementFunction = std::function<double(double value, std::int64_t row)>;
+  std::map<std::string, ElementFunction> definitions;
+  std::map<Op, Function> operations;
+};
 
 /// Evaluates the outputs of any algorithm in double precision, straight from its meaning: the oracle of all tests. An
 /// output element that is absent (its own predicate is false) is 0. Reductions over nothing give their unit. Slow: time
 /// and memory grow with the product of all extents; throws UserError where a definition has more than 2^31 elements.
-/// Definitions named in `rounded` go through that function, element by element, before others read them.
 std::map<std::string, DoubleTensor> evaluate(const Algorithm& algorithm, const Arguments& arguments,
-                                             Precision precision = Precision::f64,
-                                             const std::map<std::string, RoundElement>& rounded = {});
+                                             Precision precision = Precision::f64, const Roundings& rounded = {});
 
 /// Scalars with defaults filled in. Throws UserError where one is missing or not finite.
 std::map<std::string, double> resolve_scalars(const Algorithm& algorithm,

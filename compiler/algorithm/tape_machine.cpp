@@ -25,10 +25,11 @@ std::string print_value(double value) {
 }  // namespace
 
 TapeMachine::TapeMachine(const CompiledDefinition& definition, const std::vector<TapeTensor>& tensors,
-                         Precision precision)
+                         Precision precision, const std::map<Op, Roundings::Function>& operations)
     : definition_(definition),
       tensors_(tensors),
       precision_(precision),
+      operations_(operations),
       slots_(index(definition.slot_count), 0),
       reductions_(definition.reductions.size()) {
   for (const TapeTensor& tensor : tensors) {
@@ -138,6 +139,8 @@ void TapeMachine::run_op(Frame& frame, const Instruction& i, int count) {
     }
   }
   apply_lanes(i.op, args, lanes_here, out);
+  if (const auto rounding = operations_.find(i.op); rounding != operations_.end())
+    std::transform(out, out + lanes_here, out, rounding->second);
   round(out, lanes_here);
 }
 

@@ -12,7 +12,9 @@ namespace astatide {
 /// Runs a compiled definition; one for each thread, since it holds the registers.
 class TapeMachine {
  public:
-  TapeMachine(const CompiledDefinition& definition, const std::vector<TapeTensor>& tensors, Precision precision);
+  /// `operations`: what results of operations go through.
+  TapeMachine(const CompiledDefinition& definition, const std::vector<TapeTensor>& tensors, Precision precision,
+              const std::map<Op, Roundings::Function>& operations);
 
   /// Computes the elements along the last axis at `outer`, the position in all other axes flattened, row-major.
   /// `present` may be null where the definition's elements are always present. Throws UserError where a read leaves its
@@ -59,6 +61,7 @@ class TapeMachine {
   const CompiledDefinition& definition_;
   const std::vector<TapeTensor>& tensors_;
   const Precision precision_;
+  const std::map<Op, Roundings::Function>& operations_;
   std::vector<std::vector<std::int64_t>> strides_;
   std::vector<std::int64_t> slots_;
   Frame frame_;

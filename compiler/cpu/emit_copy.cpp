@@ -215,6 +215,9 @@ Value* KernelEmitter::to_memory(ScalarType type, const Element& element, int lan
     case ScalarType::i32:
     case ScalarType::i64:
     case ScalarType::u8:
+      // Tiles hold numbers of f32; where a tensor of integers takes them they are whole.
+      if (element.kind == Element::Kind::real)
+        return builder_.CreateFPToSI(convert.real(element), vector_type(memory_type(type), lanes));
       return builder_.CreateTrunc(convert.integers(element), vector_type(memory_type(type), lanes));
   }
   throw InternalError("unknown scalar type");

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "compiler/support/contains.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/match.h"
 
@@ -176,7 +177,7 @@ class Writer {
       case Op::log2:
         return function(c, "fast_log2");
       case Op::tanh:
-        return function(c, "tanhf");
+        return function(c, contains(scope_.approximate, Op::tanh) ? "fast_tanh" : "tanhf");
       case Op::sigmoid:
         return function(c, "sigmoid");
       case Op::sqrt:

@@ -29,6 +29,8 @@ struct TextScope {
   std::function<bool(const std::string& name)> non_negative;
   /// Condition that exponentials are computed by a polynomial; empty: never.
   std::string polynomial{};
+  /// Functions that an instruction approximates.
+  std::vector<Op> approximate{};
 };
 
 Text text_of(const Expr& e, const TextScope& scope);

@@ -114,6 +114,7 @@ std::string KernelEmitter::access(const Mem& tile, const Element& at, bool write
 
 TextScope KernelEmitter::scope(const Element* element) const {
   TextScope scope;
+  scope.approximate = program_.approximate;
   scope.variable = [this, element](const std::string& name) -> Text {
     if (const auto known = program_.known.find(name); known != program_.known.end())
       return {std::to_string(known->second), ValueType::integer};

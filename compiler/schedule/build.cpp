@@ -34,6 +34,7 @@ PlacementBuilder& PlacementBuilder::threads(int rows, int columns) {
 PlacementBuilder& PlacementBuilder::persistent(TileOrder order) {
   return set(DirectiveKind::persistent, std::string(name_of(order)));
 }
+PlacementBuilder& PlacementBuilder::mask_map() { return set(DirectiveKind::mask_map, true); }
 PlacementBuilder& PlacementBuilder::compute_at(LoopName loop) {
   return set(DirectiveKind::compute_at, std::move(loop));
 }
@@ -96,6 +97,11 @@ ScheduleBuilder& ScheduleBuilder::serves(Serves what) {
 
 ScheduleBuilder& ScheduleBuilder::deterministic() {
   schedule_.deterministic = true;
+  return *this;
+}
+
+ScheduleBuilder& ScheduleBuilder::fast_math() {
+  schedule_.fast_math = true;
   return *this;
 }
 

@@ -1,8 +1,9 @@
 #include <algorithm>
 
+#include "compiler/schedule/approximations.h"
 #include "compiler/schedule/legality.h"
 
-// Which units compute exponentials.
+// Which units compute exponentials, and what may approximate functions.
 
 namespace astatide {
 namespace {
@@ -43,9 +44,38 @@ void check_exponential(LegalityCheck& check, const Placement& placement, const D
         {others.empty() ? "leave it out" : "exponentials are computed by " + others});
 }
 
+bool computes(const Algorithm& algorithm, Op op) {
+  return std::any_of(algorithm.define.begin(), algorithm.define.end(), [&](const Func& func) {
+    bool found = false;
+    visit(func.value, [&](const Expr& e) { found = found || e.is_call(op); });
+    return found;
+  });
+}
+
+void check_fast_math(LegalityCheck& check) {
+  if (!check.schedule.fast_math) return;
+  const std::span<const Approximation> known = approximations_of(check.least);
+  std::string functions;
+  for (const Approximation& one : known) {
+    if (computes(check.algorithm, one.op)) return;
+    functions += (functions.empty() ? "" : ", ") + std::string(info(one.op).name);
+  }
+  if (known.empty())
+    check.errors.error(check.place_of_key("fast_math"),
+                       "fast_math: " + check.least.name +
+                           " computes every function as exactly as f32 holds it, so it " + "would have no effect",
+                       {"leave it out"});
+  else
+    check.errors.error(check.place_of_key("fast_math"),
+                       "fast_math: " + check.algorithm.name + " has no function that " + check.least.name +
+                           " approximates, so it would have no effect",
+                       {"approximated are: " + functions, "leave it out"});
+}
+
 }  // namespace
 
 void check_exponentials(LegalityCheck& check) {
+  check_fast_math(check);
   for (const Placement& placement : check.schedule.placements) {
     const Directive* directive = placement.find(DirectiveKind::exp2);
     const NameRole role = check.role_of(placement.name);

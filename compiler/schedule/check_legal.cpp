@@ -43,6 +43,7 @@ void check_legal(const Schedule& schedule, const Algorithm& algorithm, const Tar
   check_products(check);
   check_cluster(check);
   check_rfactor(check);
+  check_mask_map(check);
   check_overlap(check);
   check_exponentials(check);
   check_rewrite(check);

@@ -53,6 +53,15 @@ std::vector<DirectiveInfo> make_table() {
        "(Launches with the same arguments give the same bits with any schedule.)",
        "deterministic: true", "O: {rfactor: {j: [j.s, auto]}}     # a row's sums in as many parts as suit the batch",
        "error: rfactor of O: auto chooses the number of parts by the other rows of a launch"},
+      {"fast_math", std::nullopt, kTopLevel, Form::flag, 1, 1, false,
+       "Allows instructions that approximate a function where the target has one, and costs their error: tanh by "
+       "tanh.approx.f32 (CUDA targets), off by up to 2^-11 of each result, in one instruction instead of twenty. "
+       "Results are held to what a plain computation with such a tanh gives, and explain names the error. Other "
+       "functions are as they are: of sigmoid half of it would be 0.5 + 0.5 tanh(x/2), whose small results would be "
+       "mostly error. Where a CPU runs the schedule of a GPU it computes as without; a schedule for CPUs, or an "
+       "algorithm without such a function, is refused.",
+       "fast_math: true", "A = cap * tanhf(S / cap)           # about 20 instructions, 2 ulp",
+       "A = cap * fast_tanh(S / cap)       # tanh.approx.f32, off by up to 2^-11 of tanh"},
       {"warps", std::nullopt, kTopLevel, Form::role_numbers, 1, 4, false,
        "Warpgroups of four warps with one task each (sm_90a, mma: wgmma): one producer, whose first thread copies "
        "tiles into "
@@ -188,6 +197,19 @@ std::vector<DirectiveInfo> make_table() {
        "block n: copy Q_tile; body of tile n",
        "block n: tile = n\nwhile tile < tiles: copy Q_tile; body of tile; tile = next of all blocks",
        {"linear", "longest_first"}},
+      {"mask_map", Kind::mask_map, kRootDefinition, Form::flag, 1, 1, false,
+       "For conditions that no interval bounds, such as a dense mask of Booleans or documents in any order: kernels in "
+       "front compute the condition for each element once, and list for each tile of rows the tiles of the reduced "
+       "axis "
+       "in which it holds everywhere, then those in which it holds somewhere. The loop runs over that list; other "
+       "tiles "
+       "are neither read nor computed. Worth it where many tiles are empty, or where heads or launches share a mask: a "
+       "launch may take the map that an earlier one left in its workspace (mask_map_is_current, run --keep-mask-map). "
+       "Rows go over the tiles in another order. Of rewrite: online, without rfactor and cluster.",
+       "O: {tile: {i: 64, j: 64}, mask_map: true}", "for j.o: S = Q * K[j.o] where mask[i, j]",
+       "for j.o: count mask[i, j] of the tile             # kernels of their own\n"
+       "for n in 0 .. full: S = Q * K[list[n]]\n"
+       "for n in full .. seen: S = Q * K[list[n]] where mask[i, j]"},
       {"compute_at", Kind::compute_at, kInnerDefinition, Form::loop, 0, 0, false,
        "Computes a tile of the definition inside that loop of the definition that reads it: the loop over tiles i.o, "
        "or h for "

@@ -118,6 +118,7 @@ void check_storage(LegalityCheck& check);
 void check_products(LegalityCheck& check);
 void check_cluster(LegalityCheck& check);
 void check_rfactor(LegalityCheck& check);
+void check_mask_map(LegalityCheck& check);
 void check_overlap(LegalityCheck& check);
 void check_exponentials(LegalityCheck& check);
 void check_rewrite(LegalityCheck& check);

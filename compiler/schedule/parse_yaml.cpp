@@ -52,7 +52,8 @@ class Parser {
       if (info->form == ValueForm::role_numbers) return parse_warps(value, *info);
       schedule_.places[key] = value.where;
       if (info->form == ValueForm::service) return parse_serves(value, *info);
-      if (info->form == ValueForm::flag) return parse_deterministic(value, *info);
+      if (info->form == ValueForm::flag)
+        return parse_flag(value, key, key == "fast_math" ? schedule_.fast_math : schedule_.deterministic);
       return info->form == ValueForm::target ? parse_target(value) : parse_rewrite(value);
     }
     if (info != nullptr) {
@@ -84,7 +85,10 @@ class Parser {
     roles.keys.clear(), roles.items.clear();
     if (value.is_map())
       for_each_entry(value, [&](const std::string& key, const YamlNode& at, const YamlNode& item) {
-        if (key == "alternate") return parse_alternate(item);
+        if (key == "alternate") {
+          schedule_.places["alternate"] = item.where;
+          return parse_flag(item, key, schedule_.alternate);
+        }
         if (boolean(item) && key != "producer" && key != "consumer") {
           errors_.error(at.where, "unknown key '" + quoted(key) + "' of warps",
                         suggestion(key, {"producer", "consumer", "alternate"}));
@@ -146,19 +150,11 @@ class Parser {
     });
   }
 
-  void parse_deterministic(const YamlNode& value, const DirectiveInfo& info) {
+  void parse_flag(const YamlNode& value, const std::string& key, bool& into) {
     const std::optional<bool> flag = boolean(value);
-    if (!flag) return wrong_type(value, std::string(info.key), describe_form(info.form));
-    if (!*flag) errors_.error(value.where, "deterministic: false would have no effect", {"leave the key out"});
-    schedule_.deterministic = *flag;
-  }
-
-  void parse_alternate(const YamlNode& value) {
-    const std::optional<bool> flag = boolean(value);
-    schedule_.places["alternate"] = value.where;
-    if (!flag) return wrong_type(value, "alternate", describe_form(ValueForm::flag));
-    if (!*flag) errors_.error(value.where, "alternate: false would have no effect", {"leave the key out"});
-    schedule_.alternate = *flag;
+    if (!flag) return wrong_type(value, key, describe_form(ValueForm::flag));
+    if (!*flag) errors_.error(value.where, key + ": false would have no effect", {"leave the key out"});
+    into = *flag;
   }
 
   void parse_target(const YamlNode& value) {

@@ -105,6 +105,7 @@ std::string print_schedule_as_cpp(const Schedule& schedule) {
     call("bound(" + literal(extent) + ", " + std::to_string(value) + ")");
   if (schedule.serves) call("serves(" + arguments(*schedule.serves) + ")");
   if (schedule.deterministic) call("deterministic()");
+  if (schedule.fast_math) call("fast_math()");
   if (!schedule.warps.empty())
     call("warps(" + std::to_string(schedule.warpgroups_of("producer")) + ", " +
          std::to_string(schedule.warpgroups_of("consumer")) + (schedule.alternate ? ", true)" : ")"));

@@ -92,6 +92,7 @@ std::string print_schedule(const Schedule& schedule) {
   if (!schedule.bound.empty()) out += "bound: " + flow(schedule.bound) + "\n";
   if (schedule.serves) out += "serves: " + flow(*schedule.serves) + "\n";
   if (schedule.deterministic) out += "deterministic: true\n";
+  if (schedule.fast_math) out += "fast_math: true\n";
   if (!schedule.warps.empty()) {
     std::string warps = flow(schedule.warps);
     if (schedule.alternate) warps.insert(warps.size() - 1, ", alternate: true");

@@ -92,6 +92,7 @@ enum class DirectiveKind : std::uint8_t {
   align_storage,  // of a definition or staged input in shared memory: {axis: multiple}, pads the extent of the axis in
                   // storage
   persistent,     // of a root definition: blocks stay and take one tile after the other
+  mask_map,       // of a root definition: its conditions are computed once to find tiles without an element
   overlap,        // of a definition that holds a product: the next tile's product runs behind this tile's last one
   exp2,           // of a definition that holds exponentials: the part that multiply-adds compute
 };
@@ -187,6 +188,8 @@ struct Schedule {
   std::optional<Serves> serves;
   /// A demand: a row's bits depend on its own elements alone, not on how many other rows a launch has or where it runs.
   bool deterministic = false;
+  /// Functions may be computed by instructions of the target that approximate them (approximations.h).
+  bool fast_math = false;
   /// {producer: 1, consumer: 2}: a warpgroup that copies, and those that compute. Empty: all threads do both.
   AxisNumbers warps;
   /// Of warps: consumers take turns at the tensor cores.
@@ -241,6 +244,7 @@ class PlacementBuilder {
   PlacementBuilder& parallel(std::vector<LoopName> loops);
   PlacementBuilder& threads(int rows, int columns);
   PlacementBuilder& persistent(TileOrder order);
+  PlacementBuilder& mask_map();
   PlacementBuilder& compute_at(LoopName loop);
   PlacementBuilder& compute_root();
   PlacementBuilder& store_in(Space space);
@@ -275,6 +279,7 @@ class ScheduleBuilder {
   ScheduleBuilder& bound(const std::string& extent, std::int64_t value);
   ScheduleBuilder& serves(Serves what);
   ScheduleBuilder& deterministic();
+  ScheduleBuilder& fast_math();
   ScheduleBuilder& warps(int producer, int consumer, bool alternate = false);
   ScheduleBuilder& place(const PlacementBuilder& placement);
   Schedule build() const { return schedule_; }

@@ -21,9 +21,9 @@
 //
 // clang-format off
 //   program  = "program" NAME fact* tensor* kernel+              in launch order; scratch tensors join them
-//   fact     = "extents" NAME,* | "parts" NAME "for" int "blocks each, at most" int | "known" (NAME "=" N),* | "bound" (NAME "<=" N),* | "scalars" NAME,*
+//   fact     = "extents" NAME,* | "parts" NAME "for" int "blocks each, at most" int | "known" (NAME "=" N),* | "bound" (NAME "<=" N),* | "scalars" NAME,* | "approximate" FUNCTION,*
 //   tensor   = ("input" | "output" | "scratch" | "counters") NAME ":" TYPE "[" int,* "]" ["monotone"]
-//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int ["descending"]),* ")" ["groups" int] ["persistent" ORDER] ["cluster" VAR N] ["threads" N "x" N] ["producers" N] ["warpgroup" VAR] ["alternate"] ["lanes" N] ["shared" N] ["blocks" N] stage* [overlap] hold* mem* block
+//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int ["descending"]),* ")" ["groups" int] ["persistent" ORDER] ["cluster" VAR N] ["threads" N "x" N] ["producers" N] ["warpgroup" VAR] ["alternate"] ["mask_map"] ["of" "masks"] ["lanes" N] ["shared" N] ["blocks" N] stage* [overlap] hold* mem* block
 //   stage    = "stage" TENSOR "at" VAR "in" SPACE ["ring" N] ["width" N] ["via" VIA] ["align" AXIS N] ["held"]   until stage_tiles
 //   overlap  = "overlap" T "cover" N "/" N                                                     until overlap
 //   hold     = "hold" T                                                                        from stage_tiles until hold_operands
@@ -348,6 +348,10 @@ struct Kernel {
   std::string warpgroup;                    // in lets the number of one that computes; empty: no let speaks of it
   bool alternate = false;                   // a request to take turns at the tensor cores; consumed by take_turns
   int vector_lanes = 0;                     // CPU; 0: the host's width
+  /// A request to find tiles without an element by computing the conditions, and who asks; consumed by map_masks.
+  std::optional<Location> mask_map;
+  /// What it computes depends on inputs of conditions alone: a launch may take what an earlier one has left.
+  bool maps_masks = false;
   /// Blocks take one tile after the other, as a counter deals them out, instead of one each; order_tiles leaves linear.
   std::optional<TileOrder> persistent;
   std::optional<Cluster> cluster;
@@ -394,6 +398,7 @@ struct Program {
   std::map<std::string, std::int64_t> bounds;  // largest run-time value that a launch may have
   std::vector<Multiple> multiples;             // what its rows rely on
   std::vector<std::string> scalars;
+  std::vector<Op> approximate;  // functions of elements that an instruction of the target approximates
   std::vector<Tensor> tensors;
   std::vector<Kernel> kernels;
 

@@ -17,6 +17,31 @@ For loop_over(const NestLoop& loop, Block body) {
   return {loop.var, Expr(0), loop.count, For::Kind::serial, loop.descending, std::move(body), {}};
 }
 
+/// Whether the schedule wants both alike, or says nothing of one.
+bool are_placed_alike(const Placement* a, const Placement* b) {
+  if (a == nullptr || b == nullptr) return true;
+  return !a->compute_root() && !b->compute_root() && a->compute_at() == b->compute_at() &&
+         a->store_in() == b->store_in() && a->overlap() == b->overlap();
+}
+
+/// The reader's value with its product in place of its sum with `own`; none where it reads either otherwise.
+std::optional<Expr> with_one_sum(const TiledElement& own, const TiledElement& reader) {
+  if (!own.product || !reader.product || !own.where_predicates.empty() || !(own.value == variable(own.product_name)) ||
+      !are_placed_alike(own.placement, reader.placement))
+    return std::nullopt;
+  const Expr first = variable(reader.product_name), second = variable(own.names.back());
+  const Expr sum = variable("the sum");  // no name of an algorithm
+  const Expr value = transform(reader.value, [&](const Expr& e) {
+    const auto* add = e.is_call(Op::add) ? e.as<Call>() : nullptr;
+    const bool is_sum =
+        add && ((add->args[0] == first && add->args[1] == second) || (add->args[0] == second && add->args[1] == first));
+    return is_sum ? sum : e;
+  });
+  const std::set<std::string> names = free_variables(value);
+  if (names.contains(reader.product_name) || names.contains(own.names.back())) return std::nullopt;
+  return substitute(value, {{"the sum", first}});
+}
+
 }  // namespace
 
 bool TiledElement::holds(const std::string& name) const { return contains(names, name); }
@@ -32,8 +57,16 @@ std::vector<TiledElement> merge_elements(const std::vector<Element>& elements, c
                                          const Schedule& schedule) {
   std::vector<TiledElement> out;
   for (const Element& e : elements)
-    out.push_back(
-        {{e.name}, e.name, e.product, e.name, e.value, e.where_predicates, e.absent, schedule.find(e.name), e.where});
+    out.push_back({{e.name},
+                   e.name,
+                   e.product,
+                   {},
+                   e.name,
+                   e.value,
+                   e.where_predicates,
+                   e.absent,
+                   schedule.find(e.name),
+                   e.where});
   for (std::size_t n = 0; n < out.size();) {
     const std::string name = out[n].names.back();
     const auto mentions = [&](const Expr& e) { return free_variables(e).contains(name); };
@@ -45,8 +78,17 @@ std::vector<TiledElement> merge_elements(const std::vector<Element>& elements, c
     const bool read_elsewhere = std::any_of(reads.begin(), reads.end(), mentions);
     TiledElement* reader = readers.size() == 1 && !read_elsewhere ? readers[0] : nullptr;
     const TiledElement& own = out[n];
-    const bool merges = reader && !(own.placement && reader->placement) && !(own.product && reader->product) &&
-                        !std::any_of(reader->where_predicates.begin(), reader->where_predicates.end(), mentions);
+    const bool in_condition =
+        reader && std::any_of(reader->where_predicates.begin(), reader->where_predicates.end(), mentions);
+    if (const auto sum = reader && !in_condition ? with_one_sum(own, *reader) : std::nullopt) {
+      reader->value = *sum;
+      reader->added.emplace_back(*own.product, own.placement);
+      reader->names.insert(reader->names.begin(), own.names.begin(), own.names.end());
+      out.erase(out.begin() + static_cast<std::ptrdiff_t>(n));
+      continue;
+    }
+    const bool merges =
+        reader && !(own.placement && reader->placement) && !(own.product && reader->product) && !in_condition;
     if (!merges) {
       ++n;
       continue;
@@ -58,6 +100,7 @@ std::vector<TiledElement> merge_elements(const std::vector<Element>& elements, c
     check_size(reader->value, reader->where);
     if (own.product) {
       reader->product = own.product;
+      reader->added = own.added;
       reader->product_name = own.product_name;
     }
     if (!reader->placement) {
@@ -110,6 +153,7 @@ KernelBuilder::KernelBuilder(Lowering& lowering_, const Placement& placement, st
       kernel.cluster = Cluster{kernel.tiles.front().var, placement.cluster(), cluster->where};
   }
   kernel.vector_lanes = placement.vectorize().value_or(0);
+  if (const Directive* map = placement.find(DirectiveKind::mask_map)) kernel.mask_map = map->where;
 }
 
 Family KernelBuilder::family() const {
@@ -248,6 +292,10 @@ void KernelBuilder::add_element(Block& block, const TiledElement& element, bool 
     if (lowering.is_cuda() && space == Space::shared)
       result = declare_once(element.tile_name + "_acc", {nest.row, nest.column}, Space::register_file);
     add_product(block, result, *element.product, element.placement, element.where, element.where_predicates);
+    for (const auto& [product, placement] : element.added) {
+      add_product(block, result, product, placement, element.where, element.where_predicates);
+      std::get<Mma>(block.back().node).accumulate = true;
+    }
   }
   const auto before = values;
   if (element.product) values.insert_or_assign(element.product_name, variable(result));

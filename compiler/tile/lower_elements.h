@@ -17,6 +17,8 @@ struct TiledElement {
   std::vector<std::string> names;  // in the order in which they are computed; the last one is what the tile holds
   std::string tile_name;
   std::optional<Product> product;
+  /// Further products that add up with it in the same tile, and where the schedule speaks of them.
+  std::vector<std::pair<Product, const Placement*>> added;
   std::string product_name;  // that `value` uses for the product
   Expr value;
   std::vector<Expr> where_predicates;
@@ -27,8 +29,8 @@ struct TiledElement {
   bool holds(const std::string& name) const;
 };
 
-/// Merges each element into the only one that reads it, unless the schedule places both. `reads` holds what reads
-/// elements beside elements.
+/// Merges each element into the only one that reads it, unless the schedule places both. Products that are only read as
+/// a sum are one, where they are placed alike. `reads` holds what reads elements beside elements.
 std::vector<TiledElement> merge_elements(const std::vector<Element>& elements, const std::vector<Expr>& reads,
                                          const Schedule& schedule);
 

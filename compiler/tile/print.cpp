@@ -278,6 +278,8 @@ std::string print(const Kernel& kernel) {
   if (kernel.producers != 0) out += " producers " + std::to_string(kernel.producers);
   if (!kernel.warpgroup.empty()) out += " warpgroup " + kernel.warpgroup;
   if (kernel.alternate) out += " alternate";
+  if (kernel.mask_map) out += " mask_map";
+  if (kernel.maps_masks) out += " of masks";
   if (kernel.vector_lanes != 0) out += " lanes " + std::to_string(kernel.vector_lanes);
   if (kernel.shared_bytes >= 0) out += " shared " + std::to_string(kernel.shared_bytes);
   if (kernel.blocks > 1) out += " blocks " + std::to_string(kernel.blocks);
@@ -303,6 +305,8 @@ std::string print(const Program& program) {
   for (const Multiple& multiple : program.multiples)
     out += "multiple " + to_string(multiple.value) + " of " + to_string(multiple.of) + "\n";
   if (!program.scalars.empty()) out += "scalars " + join(program.scalars, ", ", same) + "\n";
+  if (!program.approximate.empty())
+    out += "approximate " + join(program.approximate, ", ", [](Op op) { return std::string(info(op).name); }) + "\n";
   for (const Tensor& tensor : program.tensors) out += print_tensor(tensor) + "\n";
   for (const Kernel& kernel : program.kernels) out += "\n" + print(kernel);
   return out;

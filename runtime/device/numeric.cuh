@@ -39,6 +39,10 @@ __device__ __forceinline__ double from_float<double>(float x) {
   return x;
 }
 template <>
+__device__ __forceinline__ int from_float<int>(float x) {
+  return static_cast<int>(x);
+}
+template <>
 __device__ __forceinline__ f16 from_float<f16>(float x) {
   f16 y;
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
@@ -65,6 +69,12 @@ __device__ __forceinline__ float fast_log2(float x) {
   return y;
 }
 __device__ __forceinline__ float fast_log(float x) { return fast_log2(x) * (1.0f / kLog2e); }
+// tanh.approx: off by up to 2^-11 of the result (PTX ISA, tanh), which schedules ask for by fast_math.
+__device__ __forceinline__ float fast_tanh(float x) {
+  float y;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 // rcp.approx: 1 ulp (PTX ISA, rcp). A division proper is a call.
 __device__ __forceinline__ float reciprocal(float x) {
   float y;

@@ -88,7 +88,7 @@ Case packed_case(const std::string& where, const Items& q, const Items& k, std::
 void check_against_evaluator(const Case& c) {
   // tf32 is what a schedule may round f32 to; its limit is the wider one.
   const OutputOracle oracle(c.algorithm, c.extents, {{"scale", 1 / std::sqrt(c.extents.at("D"))}}, c.inputs,
-                            c.dtype == ScalarType::f32 && case_device().kind == Device::Kind::cuda);
+                            Allowance{c.dtype == ScalarType::f32 && case_device().kind == Device::Kind::cuda, {}});
   for_each_schedule(c, [&](const HostTensors& outputs) {
     for (const OutputCheck& check : oracle.check(outputs)) {
       INFO(check.name << " error " << check.max_abs_error << " of at most " << check.limit);

@@ -39,7 +39,7 @@ std::string shape_of(const Algorithm& algorithm) {
   const std::map<std::string, std::string> small = {
       {"B", "2"},     {"Hq", "4"},   {"Hkv", "2"},    {"Sq", "37"},     {"Sk", "70"}, {"D", "24"},
       {"Dv", "40"},   {"Left", "9"}, {"Right", "2"},  {"Prefix", "11"}, {"H", "3"},   {"Step", "3"},
-      {"Reach", "5"}, {"R", "8"},    {"Pages", "11"}, {"Tq", "60"},     {"Tk", "70"}};
+      {"Reach", "5"}, {"R", "8"},    {"Pages", "11"}, {"Tq", "60"},     {"Tk", "70"}, {"Buckets", "8"}};
   std::string shape;
   for (const Extent& extent : algorithm.extents)
     shape += (shape.empty() ? "" : ",") + extent.name + "=" + small.at(extent.name);
@@ -68,13 +68,18 @@ TEST_CASE("every shipped algorithm computes what it says under the schedules of 
   write_integers(folder / "k_offset.npy", ScalarType::i32, {3}, {0, 70, 70});
   write_integers(folder / "page.npy", ScalarType::i32, {2, 5}, {3, 0, 10, 7, 2, 9, 1, 5, 8, 4});
   write_integers(folder / "sees.npy", ScalarType::boolean, {4, 1, 2}, {1, 0, 0, 1, 1, 1, 0, 0});
+  // Distances of 5 at most: in both directions half of 8 buckets for each, and all of them for those behind.
+  write_integers(folder / "t5_bucket.npy", ScalarType::i32, {11}, {3, 3, 3, 2, 1, 0, 5, 6, 7, 7, 7});
+  write_integers(folder / "t5_causal_bucket.npy", ScalarType::i32, {6}, {0, 1, 2, 3, 5, 7});
   const std::vector<std::string> names = shipped_algorithms();
   REQUIRE(names.size() >= 10);
   for (const std::string& name : names) {
     const Algorithm algorithm = load_algorithm(name);
     // The schedule of the device, and one for GPUs where it speaks of names that the algorithm has: V is one.
     std::vector<std::string> schedules = {"", "simt/flash2"};
-    if (algorithm.find_input("V") == nullptr || algorithm.find_input("Q2") != nullptr) schedules.pop_back();
+    for (const char* other : {"Q2", "Qr"})
+      if (algorithm.find_input(other) != nullptr) schedules.resize(1);
+    if (algorithm.find_input("V") == nullptr) schedules.resize(1);
     for (const std::string& schedule : schedules) {
       std::vector<std::string> words = {source_path("examples/" + name + ".yaml").string(), "--shape",
                                         shape_of(algorithm)};
@@ -82,6 +87,8 @@ TEST_CASE("every shipped algorithm computes what it says under the schedules of 
       for (const char* integers : {"doc_q", "doc_k", "length", "page", "sees", "q_offset", "k_offset"})
         if (algorithm.find_input(integers) != nullptr)
           words.insert(words.end(), {"--input", integers + std::string("=") + (folder / integers).string() + ".npy"});
+      if (algorithm.find_input("bucket") != nullptr)
+        words.insert(words.end(), {"--input", "bucket=" + (folder / (name + "_bucket.npy")).string()});
       run_checked(folder, words);
     }
   }

@@ -30,7 +30,7 @@ Case make_case(bool causal, std::map<std::string, std::int64_t> extents, ScalarT
 /// What a case's outputs should be: evaluating takes longer than the launches that are compared with it.
 OutputOracle oracle_of(const Case& c) {
   // Tensor cores take f32 as tf32.
-  return {c.algorithm, c.extents, c.scalars, c.inputs, c.dtype == ScalarType::f32};
+  return {c.algorithm, c.extents, c.scalars, c.inputs, Allowance{c.dtype == ScalarType::f32, {}}};
 }
 
 void require_within_contract(const OutputOracle& oracle, const HostTensors& outputs) {

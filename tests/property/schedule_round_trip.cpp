@@ -23,6 +23,7 @@ class RandomSchedule {
     for (const auto& [extent, value] : numbers(1, std::int64_t{1} << 40, below(3))) builder.bound(extent, value);
     if (below(3) == 0) builder.serves(service());
     if (below(3) == 0) builder.deterministic();
+    if (below(3) == 0) builder.fast_math();
     if (below(4) == 0) {
       const auto consumers = static_cast<int>(between(1, 3));
       builder.warps(1, consumers, consumers > 1 && below(2) == 0);
@@ -175,6 +176,9 @@ class RandomSchedule {
         break;
       case DirectiveKind::mma:
         out.mma(static_cast<Family>(1 + below(3)));
+        break;
+      case DirectiveKind::mask_map:
+        out.mask_map();
         break;
       case DirectiveKind::tf32:
         out.tf32();

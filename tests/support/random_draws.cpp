@@ -92,7 +92,7 @@ std::string difference(const DrawnKernel& draw, const Lengths& lengths, const De
   }
   std::string out;
   for (const OutputCheck& check :
-       check_outputs(c.algorithm, c.extents, c.scalars, c.inputs, outputs, computes_in_tf32(draw.schedule, device))) {
+       check_outputs(c.algorithm, c.extents, c.scalars, c.inputs, outputs, allowance_of(draw.schedule, device))) {
     if (check.ok()) continue;
     std::ostringstream text;
     text << check.name << " is wrong by " << check.max_abs_error << ", allowed are " << check.limit << ", plain is "

@@ -44,6 +44,7 @@ class CppReader {
       }
       if (call == "serves") builder.serves(service());
       if (call == "deterministic") builder.deterministic();
+      if (call == "fast_math") builder.fast_math();
       if (call == "place") builder.place(placement());
       expect(")");
     }
@@ -266,6 +267,8 @@ class CppReader {
       out.mma(family == "Family::wgmma"      ? Family::wgmma
               : family == "Family::mma_sync" ? Family::mma_sync
                                              : Family::fma);
+    } else if (call == "mask_map") {
+      out.mask_map();
     } else if (call == "tf32") {
       out.tf32();
     } else if (call == "vectorize") {

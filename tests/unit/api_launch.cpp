@@ -374,7 +374,7 @@ TEST_CASE("check_outputs holds a kernel that rounds f32 to tf32 to the contract 
   const HostTensors outputs = run_case(narrow, "cpu/flash2", Device::cpu());
   const auto worst = [&](bool tf32) {
     double share = 0;
-    for (const OutputCheck& check : check_outputs(c.algorithm, c.extents, {}, c.inputs, outputs, tf32))
+    for (const OutputCheck& check : check_outputs(c.algorithm, c.extents, {}, c.inputs, outputs, Allowance{tf32, {}}))
       share = std::max(share, check.max_abs_error / check.limit);
     return share;
   };
@@ -382,9 +382,9 @@ TEST_CASE("check_outputs holds a kernel that rounds f32 to tf32 to the contract 
   CHECK(worst(true) > 0.01);
   CHECK(worst(false) > 10);
   Schedule schedule = load_schedule("sm80/flash2_tf32");
-  CHECK(computes_in_tf32(schedule, Device::cuda()));
-  CHECK_FALSE(computes_in_tf32(schedule, Device::cpu()));
-  CHECK_FALSE(computes_in_tf32(load_schedule("sm80/flash2"), Device::cuda()));
+  CHECK(allowance_of(schedule, Device::cuda()).tf32);
+  CHECK_FALSE(allowance_of(schedule, Device::cpu()).tf32);
+  CHECK_FALSE(allowance_of(load_schedule("sm80/flash2"), Device::cuda()).tf32);
 }
 
 TEST_CASE("shapes of some tensors give their extents, and disagreement names both") {

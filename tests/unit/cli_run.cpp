@@ -220,3 +220,38 @@ TEST_CASE("without --schedule the one that serves the shape runs, and dispatch s
   CHECK(silent.code == 2);
   CHECK_THAT(silent.err, Catch::Contains("the schedule does not state what it serves"));
 }
+
+TEST_CASE(
+    "run refuses page ids out of range with place and number, those at the ends always, all with --check-indices") {
+  const TemporaryFolder folder;
+  const auto paged = [&](double page, std::vector<std::string> more) {
+    runtime::HostTensor table = runtime::zeros(ScalarType::i32, {1, 4});
+    runtime::set(table, std::vector<std::int64_t>{0, 1}, page);
+    runtime::HostTensor length = runtime::zeros(ScalarType::i32, {1});
+    runtime::set(length, std::vector<std::int64_t>{0}, 40);
+    runtime::write_npy((folder / "page.npy").string(), table);
+    runtime::write_npy((folder / "length.npy").string(), length);
+    std::vector<std::string> words = {"paged",
+                                      "--schedule",
+                                      "simt/flash2",
+                                      "--shape",
+                                      "B=1,Hq=1,Hkv=1,Sq=3,Sk=48,D=16,Dv=16,Pages=5",
+                                      "--input",
+                                      "page=" + (folder / "page.npy").string(),
+                                      "--input",
+                                      "length=" + (folder / "length.npy").string()};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_on_cpu(folder, words);
+  };
+  for (const double page : {5.0, -1.0}) {
+    const ProgramResult result = paged(page, {"--check-indices"});
+    INFO(result.out << result.err);
+    CHECK(result.code == 2);
+    CHECK(result.out.empty());
+    CHECK(result.err.find("page[0, 1] is " + std::to_string(static_cast<int>(page))) != std::string::npos);
+    const json errors = object_of(paged(page, {"--check-indices", "--json"}));
+    CHECK(errors.at("ok") == false);
+    CHECK(errors.at("errors").at(0).at("message").get<std::string>().find("page[0, 1]") != std::string::npos);
+  }
+  CHECK(paged(4, {"--check-indices", "--check"}).code == 0);
+}
