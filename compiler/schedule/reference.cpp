@@ -254,7 +254,7 @@ std::string schedule_json_schema() {
   const std::string name =
       json_object({{"type", json_string("string")}, {"pattern", json_string("^[A-Za-z_][A-Za-z0-9_]*$")}});
   const std::string loop =
-      json_object({{"type", json_string("string")}, {"pattern", json_string("^[A-Za-z_][A-Za-z0-9_]*(\\.[ois])?$")}});
+      json_object({{"type", json_string("string")}, {"pattern", json_string("^[A-Za-z_][A-Za-z0-9_]*(\\.[oisw])?$")}});
   const std::string placement = json_object({{"type", json_string("object")},
                                              {"minProperties", "1"},
                                              {"additionalProperties", "false"},

@@ -60,9 +60,9 @@ TEST_CASE("shipped schedules serve dense, decode and split shapes as their range
   CHECK(picked("causal_gqa", "sm_90a", ScalarType::bf16, rows(1, 131072)) == "sm90/decode_gqa_teams");
   CHECK(picked("causal_gqa", "sm_90a", ScalarType::bf16, rows(1, 8192)) == "sm90/decode_gqa_teams");
   CHECK(picked("causal_gqa", "sm_90a", ScalarType::bf16, rows(1, 1024)) == "sm80/decode_gqa");
-  // The tiles of eight teams don't fit: 256 columns.
+  // The tiles of eight teams don't fit: 192 columns.
   auto wide = rows(1, 131072);
-  wide["D"] = wide["Dv"] = 256;
+  wide["D"] = wide["Dv"] = 192;
   CHECK(picked("causal_gqa", "sm_90a", ScalarType::bf16, wide) == "sm90/decode_gqa");
   wide["Hq"] = 6;  // three in a group: TMA copies whole groups, which divide 64
   CHECK(picked("causal_gqa", "sm_90a", ScalarType::bf16, wide) == "sm80/decode_gqa");

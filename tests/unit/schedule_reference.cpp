@@ -145,10 +145,10 @@ TEST_CASE("every shipped schedule conforms to the schema, and faults do not") {
     const nlohmann::json value = to_json(parse_schedule(testing::shipped_schedule(name), name));
     CHECK(conforms(value, schema, schema));
   }
-  for (const char* text : {"S: {compute_at: j.o, overlap: {cover: 1/2}}\n",
-                           "O: {rfactor: {j: [j.s, {split_size: 64}, j.w, 8]}}\n",
-                           "warps: {producer: 1, consumer: 2, alternate: true}\n"
-                           "P: {compute_at: j.o, exp2: {polynomial: 1/4}}\n"})
+  for (const char* text :
+       {"S: {compute_at: j.o, overlap: {cover: 1/2}}\n", "O: {rfactor: {j: [j.s, {split_size: 64}, j.w, 8]}}\n",
+        "warps: {producer: 1, consumer: 2, alternate: true}\n"
+        "P: {compute_at: j.o, exp2: {polynomial: 1/4}}\n"})
     CHECK(conforms(to_json(parse_schedule(text, "s.yaml")), schema, schema));
   for (const std::string text : {R"({"target": "sm_81"})",
                                  R"({"rewrite": "fast"})",
