@@ -38,23 +38,25 @@ void verify_syncs_of_teams(const Verified& v, const Block& block, bool in_teams)
   }
 }
 
-/// What teams leave lies where their tiles lay: behind a sync of the team no tile is touched any more.
+/// What teams leave lies where their tiles lay: from a sync of the team on, no tile is touched any more.
 void verify_left(const Verified& v, const For& teams, const std::vector<std::string>& tensors) {
   bool leaves = false, met = false;
   for (const Stmt& stmt : teams.body) {
     const auto* copy = std::get_if<Copy>(&stmt.node);
     const auto* view = copy ? std::get_if<View>(&copy->dst) : nullptr;
     if (view && contains(tensors, view->tensor)) {
-      if (!leaves && !met) v.fail(stmt, "the team has not met since it has read its tiles");
+      if (!met) v.fail(stmt, "the team has not met since it has read its tiles");
       leaves = true;
     }
+    if (const auto* sync = std::get_if<Sync>(&stmt.node)) met = sync->team;
     Names touched;
-    if (leaves) add_touched(v, stmt, touched);
-    for (const std::string& name : touched)
-      if (const Mem* mem = v.kernel.find(name); mem && mem->space == Space::shared)
-        v.fail(stmt, name + " lies where the team has left its state");
-    const auto* sync = std::get_if<Sync>(&stmt.node);
-    met = sync && sync->team;
+    add_touched(v, stmt, touched);
+    for (const std::string& name : touched) {
+      const Mem* mem = v.kernel.find(name);
+      if (!mem || mem->space != Space::shared) continue;
+      if (leaves) v.fail(stmt, name + " lies where the team has left its state");
+      met = false;
+    }
   }
 }
 
