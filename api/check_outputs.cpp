@@ -94,9 +94,8 @@ void add_factors(const Expr& product, std::vector<Expr>& out) {
 /// Definitions that a sum multiplies with an input of 16 bits: a product's operands have one type, so the plain
 /// computation rounds them to that of the input. With `tf32` the same of f32. Weights that are divided by their sum may
 /// have any factor common to a row when they are rounded: that of `attempt`.
-std::map<std::string, Roundings::ElementFunction> rounded_operands(const Algorithm& algorithm,
-                                                     const std::map<std::string, runtime::HostTensor>& inputs,
-                                                     bool tf32, int attempt) {
+std::map<std::string, Roundings::ElementFunction> rounded_operands(
+    const Algorithm& algorithm, const std::map<std::string, runtime::HostTensor>& inputs, bool tf32, int attempt) {
   std::map<std::string, Roundings::ElementFunction> out;
   const auto add = [&](const Expr& definition, const Expr& input) {
     const auto* read = definition.as<Read>();

@@ -140,7 +140,7 @@ KernelUse use_of(const tile::Program& program, const tile::Kernel& kernel, const
   KernelUse use;
   use.statistics = statistics;
   use.buffers = buffers_of(program, kernel);
-  use.threads = kernel.threads();
+  use.threads = kernel.teams * kernel.threads();
   if (all.target.is_cuda()) use.registers = fragment_registers(kernel);
   count_occupancy(use, all.target);
   use.ranges = ranges_of(kernel);
@@ -161,7 +161,7 @@ double product_flops(const tile::Statistics& statistics) {
 /// Of a chip as it is sold; a launch asks its device.
 std::int64_t resident_blocks(const tile::Program& program, const Target& target) {
   KernelUse use;
-  use.threads = program.kernels.front().threads();
+  use.threads = program.kernels.front().teams * program.kernels.front().threads();
   use.statistics.shared_bytes = std::max<std::int64_t>(0, program.kernels.front().shared_bytes);
   if (target.is_cuda()) use.registers = fragment_registers(program.kernels.front());
   count_occupancy(use, target);
@@ -287,6 +287,7 @@ std::optional<PartsUse> parts_of(const tile::Program& program, const Algorithm& 
     if (written->size != 0) out.parts = std::max<std::int64_t>(1, round_up(extent, written->size) / written->size);
     out.tiles_each = written->size != 0 ? written->size / tile : round_up(out.tiles, out.parts) / out.parts;
     out.chosen = written->is_automatic();
+    out.teams = written->teams;
     out.merge = placement.merge();
     out.merge_bytes = state_bytes(program, statistics);
     return out;

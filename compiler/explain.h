@@ -89,6 +89,7 @@ struct PartsUse {
   std::string axis;
   std::int64_t parts = 0;
   std::int64_t tiles = 0, tiles_each = 0;  // along the axis, and of a part, at most
+  std::int64_t teams = 1;                  // of a block, which share its part
   bool chosen = false;                     // by each launch; here for the target's machine
   MergeBy merge = MergeBy::kernel;
   double merge_bytes = 0;  // of states, from and to global memory

@@ -128,9 +128,10 @@ std::string tree_text(const Explanation& value) {
                                  tree.elements, tree.tile);
   if (const auto& parts = value.parts)
     text += fmt::format(
-        "\n  rfactor {}: {} tiles in {} parts of {} at most{}\n"
+        "\n  rfactor {}: {} tiles in {} parts of {} at most{}{}\n"
         "  merge: states of {} parts in their order, by {}; they are {} from and to global memory",
         parts->axis, parts->tiles, parts->parts, parts->tiles_each,
+        parts->teams > 1 ? fmt::format(", each shared by {} teams of a block", parts->teams) : "",
         parts->chosen ? ", which a launch chooses: here for as many multiprocessors as the chip is sold with" : "",
         parts->parts, parts->merge == MergeBy::kernel ? "a second kernel" : "the last block to end",
         bytes_text(parts->merge_bytes));
@@ -244,6 +245,7 @@ nlohmann::json to_json(const Explained& out) {
                        {"parts", parts->parts},
                        {"tiles", parts->tiles},
                        {"tiles_each", parts->tiles_each},
+                       {"teams", parts->teams},
                        {"chosen", parts->chosen},
                        {"merge", name_of(parts->merge)},
                        {"merge_bytes", parts->merge_bytes}};

@@ -37,7 +37,8 @@ constexpr std::string_view kTaken =
     "in_panels kInfinity kLog2e lanes_max lanes_min lanes_sum ldmatrix4 ldmatrix4_transposed leave_tiles load1 load4 "
     "load8 load_shared4 log2f logf low4 make_float2 make_float4 matrix_descriptor mma_16x8x16 mma_16x8x8 multiple "
     "narrow4 pack2 pass_turn pin polynomial_exp2 powf quad_transpose reciprocal repeat8 shared_address sqrtf "
-    "stmatrix4 store16 store2 store4 store_at take_registers take_turn tanhf TensorMap tma_load tma_multicast "
+    "stmatrix4 store16 store2 store4 store_at take_registers take_turn tanhf team_sync TensorMap tma_load "
+    "tma_multicast "
     "tma_prefetch tma_store tma_store_commit tma_wait_until_read to_float to_tf32 uint4 uniform warpgroup_sync "
     "wgmma_commit wgmma_fence wgmma_wait widen4 ";
 

@@ -72,7 +72,6 @@ CpuKernel KernelEmitter::emit() {
   result.symbol = "kernel." + kernel_.name;
   result.parameters = tile::parameters_of(program_, kernel_);
   result.tiles = kernel_.tiles;
-  result.workspace_bytes = storage_.bytes;
 
   llvm::Type *pointer = builder_.getPtrTy(), *word = builder_.getInt64Ty();
   function_ = make_function(
@@ -85,6 +84,7 @@ CpuKernel KernelEmitter::emit() {
   builder_.SetInsertPoint(llvm::BasicBlock::Create(context_, "entry", function_));
 
   bind_arguments(function_->getArg(0), result.parameters);
+  result.workspace_bytes = bind_block_tensors();
   for (const auto& [name, storage] : storage_.tiles) {
     if (storage.slots == 1) continue;
     write_slots_[name] = builder_.CreateAlloca(word, nullptr, name + "_written");
@@ -111,6 +111,25 @@ CpuKernel KernelEmitter::emit() {
   });
   builder_.CreateRetVoid();
   return result;
+}
+
+/// Behind a worker's tiles, one team's part behind the other: a worker runs teams in turn.
+std::int64_t KernelEmitter::bind_block_tensors() {
+  constexpr std::int64_t kAlignment = 64;
+  std::int64_t bytes = storage_.bytes;
+  for (const std::string& name : tile::block_tensors_of(program_, kernel_)) {
+    TensorArguments& arguments = tensors_[name];
+    arguments.tensor = program_.find_tensor(name);
+    arguments.data = builder_.CreateConstInBoundsGEP1_64(builder_.getInt8Ty(), workspace_, bytes, name);
+    const std::int64_t elements = tile::elements_of_team(*arguments.tensor);
+    arguments.strides.push_back(index(elements));
+    for (const std::int64_t stride : tile::strides_in_team(*arguments.tensor))
+      arguments.strides.push_back(index(stride));
+    bytes +=
+        (elements * kernel_.teams * static_cast<std::int64_t>(size_in_bytes(arguments.tensor->type)) + kAlignment - 1) /
+        kAlignment * kAlignment;
+  }
+  return bytes;
 }
 
 void KernelEmitter::bind_arguments(Value* args, const std::vector<tile::Parameter>& parameters) {

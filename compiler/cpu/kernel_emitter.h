@@ -61,6 +61,8 @@ class KernelEmitter {
 
   // emit_kernel.cpp: the frame, control flow.
   llvm::Function* make_function(const std::string& name, llvm::FunctionType* type, bool internal);
+  /// Gives the bytes of a worker's workspace.
+  std::int64_t bind_block_tensors();
   void bind_arguments(llvm::Value* args, const std::vector<tile::Parameter>& parameters);
   void emit_block(const tile::Block& block);
   void emit_stmt(const tile::Stmt& stmt);

@@ -5,14 +5,16 @@
 #include "compiler/cuda/kernel_emitter.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/tile/parameters.h"
+#include "compiler/tile/synchronization.h"
 
 namespace astatide::cuda {
 
 Source emit(const tile::Program& program) {
   Source source;
-  bool tensor_cores = false, polynomials = false, clusters = false, arrivals = false;
+  bool tensor_cores = false, polynomials = false, clusters = false, arrivals = false, teams = false;
   for (const tile::Kernel& kernel : program.kernels) {
     clusters = clusters || kernel.cluster;
+    teams = teams || (kernel.teams > 1 && kernel.threads() > tile::kWarp);
     tile::walk(kernel.body, [&](const tile::Stmt& stmt) {
       const auto* mma = std::get_if<tile::Mma>(&stmt.node);
       const auto* copy = std::get_if<tile::Copy>(&stmt.node);
@@ -25,6 +27,7 @@ Source emit(const tile::Program& program) {
   }
   source.text = "#include \"memory.cuh\"\n#include \"numeric.cuh\"\n#include \"reduce.cuh\"\n";
   if (polynomials) source.text += "#include \"exp2.cuh\"\n";
+  if (teams) source.text += "#include \"team.cuh\"\n";
   if (arrivals) source.text += "#include \"arrive.cuh\"\n";
   if (tensor_cores) source.text += "#include \"mma_sync.cuh\"\n";
   std::string kernels;

@@ -49,6 +49,7 @@ KernelEmitter::KernelEmitter(const tile::Program& program, const tile::Kernel& k
         if (const auto* view = std::get_if<tile::View>(operand)) take(view->at);
   });
   keeps_uniform_ = keeps_uniform_ && !has_roles();
+  for (const std::string& tensor : tile::block_tensors_of(program, kernel)) taken_.insert(tensor);
   thread_ = claim("thread");
   row_ = claim("thread_row");
   column_ = claim("thread_column");
@@ -56,6 +57,10 @@ KernelEmitter::KernelEmitter(const tile::Program& program, const tile::Kernel& k
   held_column_ = claim("c");
   for (const Parameter& p : parameters_of(program, kernel))
     if (p.kind == Parameter::Kind::stride) claim(fmt::format("{}_stride_{}", p.name, p.dim));
+  for (const std::string& tensor : tile::block_tensors_of(program, kernel))
+    for (std::size_t dim = 0; dim < program.find_tensor(tensor)->dims.size(); ++dim)
+      claim(fmt::format("{}_stride_{}", tensor, dim));
+  if (kernel.teams > 1) integers_.insert(claim("team"));
   for (const Mem& mem : kernel.mems)
     if (mem.ring > 1 || has_roles())
       for (const char* state : {"_read", "_write", "_read_phase", "_write_phase"}) claim(mem.name + state);
@@ -116,12 +121,22 @@ std::string KernelEmitter::signature() const {
 }
 
 void KernelEmitter::emit_thread(SourceText& out) const {
+  if (kernel_.teams > 1) return emit_thread_of_team(out);
   out.line(fmt::format("const int {} = threadIdx.x;", thread_));
   // Of the unsigned number, so that a shift and a mask give them: cheap enough to be computed again rather than kept.
   out.line(fmt::format("const int {0} = threadIdx.x / {2}, {1} = threadIdx.x % {2};", row_, column_,
                        kernel_.thread_columns));
   if (kernel_.cluster)
     out.line(fmt::format("const int {} = blockIdx.x % {};", claimed("cluster_rank"), kernel_.cluster->blocks));
+}
+
+void KernelEmitter::emit_thread_of_team(SourceText& out) const {
+  const std::string number = fmt::format("threadIdx.x / {}", kernel_.threads());
+  out.line(fmt::format("const int {} = {};  // of {}, {} threads each", claimed("team"),
+                       keeps_uniform_ ? "uniform(" + number + ")" : number, kernel_.teams, kernel_.threads()));
+  out.line(fmt::format("const int {} = threadIdx.x % {};", thread_, kernel_.threads()));
+  out.line(fmt::format("const int {0} = threadIdx.x % {3} / {2}, {1} = threadIdx.x % {2};", row_, column_,
+                       kernel_.thread_columns, kernel_.threads()));
 }
 
 std::string KernelEmitter::count_text(const tile::TileAxis& axis) const {
@@ -196,9 +211,16 @@ std::string KernelEmitter::describe(const Mem& mem) const {
 
 void KernelEmitter::emit_shared(SourceText& out) const {
   const auto is_shared = [](const Mem& mem) { return mem.space == Space::shared; };
-  if (std::none_of(kernel_.mems.begin(), kernel_.mems.end(), is_shared)) return;
-  const std::string pool = fresh("shared_memory");
+  const bool teams = kernel_.teams > 1;
+  if (!teams && std::none_of(kernel_.mems.begin(), kernel_.mems.end(), is_shared)) return;
+  std::string pool = fresh("shared_memory");
   out.line(fmt::format("extern __shared__ __align__({}) unsigned char {}[];", sync_.has_wgmma() ? 1024 : 128, pool));
+  if (teams) {
+    emit_block_tensors(out, pool);
+    const std::string own = fresh("team_memory");
+    out.line(fmt::format("unsigned char* const {} = {} + {} * {};", own, pool, claimed("team"), kernel_.team_bytes));
+    pool = own;
+  }
   if (own_names_.contains("shared_base"))
     out.line(fmt::format("const unsigned {} = uniform(shared_address({}));", claimed("shared_base"), pool));
   for (const Mem& mem : kernel_.mems) {
@@ -216,6 +238,23 @@ void KernelEmitter::emit_shared(SourceText& out) const {
   if (kernel_.persistent)
     out.line(fmt::format("int* const {} = reinterpret_cast<int*>({} + {});", claimed("next_tiles"), claimed("barriers"),
                          sync_.barrier_count()));
+}
+
+// A team's part lies in its own memory.
+void KernelEmitter::emit_block_tensors(SourceText& out, const std::string& pool) const {
+  for (const std::string& name : tile::block_tensors_of(program_, kernel_)) {
+    const tile::Tensor& tensor = *program_.find_tensor(name);
+    if (tensor.offset < 0) throw InternalError("tensor " + name + " has no place in shared memory");
+    const std::string type = type_text(tensor.type);
+    out.line(fmt::format("{0}* const {1} = reinterpret_cast<{0}*>({2} + {3});  // what each team leaves", type, name,
+                         pool, tensor.offset));
+    std::vector<std::int64_t> strides = tile::strides_in_team(tensor);
+    strides.insert(strides.begin(), kernel_.team_bytes / static_cast<std::int64_t>(size_in_bytes(tensor.type)));
+    std::string text;
+    for (std::size_t dim = 0; dim < strides.size(); ++dim)
+      text += fmt::format("{}{} = {}", dim > 0 ? ", " : "", stride(name, dim), strides[dim]);
+    out.line("constexpr int " + text + ";");
+  }
 }
 
 void KernelEmitter::emit_registers(SourceText& out) const {
@@ -239,8 +278,13 @@ void KernelEmitter::emit_registers(SourceText& out) const {
 }
 
 std::pair<tile::Block, tile::Block> KernelEmitter::parted_behind_loops(const tile::Block& block) {
-  const auto last = std::find_if(block.rbegin(), block.rend(),
-                                 [](const tile::Stmt& stmt) { return std::holds_alternative<tile::For>(stmt.node); });
+  const auto is_loop = [](const tile::Stmt& stmt) { return std::holds_alternative<tile::For>(stmt.node); };
+  // What teams do is one loop, and long.
+  const auto is_teams = [&](const tile::Stmt& stmt) {
+    return is_loop(stmt) && std::get<tile::For>(stmt.node).kind == tile::For::Kind::teams;
+  };
+  const auto teams = std::find_if(block.rbegin(), block.rend(), is_teams);
+  const auto last = teams != block.rend() ? teams : std::find_if(block.rbegin(), block.rend(), is_loop);
   return {{block.begin(), last.base()}, {last.base(), block.end()}};
 }
 

@@ -67,7 +67,10 @@ void KernelEmitter::emit(const tile::For& loop) {
   integers_.insert(loop.var);
   non_negative_.insert(loop.var);
   if (!loop.note.empty()) out_.line("// " + loop.note);
-  if (loop.kind == tile::For::Kind::once) {
+  if (loop.kind == tile::For::Kind::teams) {
+    out_.open("");
+    out_.line(fmt::format("const int {} = {};  // each team by itself", loop.var, claimed("team")));
+  } else if (loop.kind == tile::For::Kind::once) {
     out_.open("");
     const bool used = std::any_of(loop.body.begin(), loop.body.end(), [&](const tile::Stmt& stmt) {
       return contains(tile::effects_of(stmt).reads, loop.var);

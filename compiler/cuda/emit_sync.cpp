@@ -88,6 +88,8 @@ std::string KernelEmitter::instruction_text(const SyncOp& op) const {
       return "__syncwarp();";
     case Kind::meet_warpgroup:
       return fmt::format("warpgroup_sync({});", claimed("warpgroup"));
+    case Kind::meet_team:
+      return fmt::format("team_sync<{}>({} + {});", op.count, op.barrier, claimed("team"));
     case Kind::meet_cluster:
       return "cluster_sync();";
     case Kind::take_turn:
@@ -157,7 +159,8 @@ void KernelEmitter::emit(const tile::Arrive& arrive) {
   for (const Expr& index : arrive.indices) indices.push_back(integer_text(index, scope()));
   const SyncOp meet = sync_.before({arrive}).front();
   out_.line(fmt::format("const bool {} = arrives_last<{}, {}>({}, {}, {} == 0);", arrive.flag, meet.barrier, meet.count,
-                        address(arrive.counters, indices), integer_text(arrive.of, scope()), thread_));
+                        address(arrive.counters, indices), integer_text(arrive.of, scope()),
+                        kernel_.teams > 1 ? "threadIdx.x" : thread_));
 }
 
 }  // namespace astatide::cuda

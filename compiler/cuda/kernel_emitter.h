@@ -58,6 +58,7 @@ class KernelEmitter {
   // emit_kernel.cpp: signature, storage, the walk over output tiles
   std::string signature() const;
   void emit_thread(SourceText& out) const;
+  void emit_thread_of_team(SourceText& out) const;
   /// How many tiles there are along an axis, as a factor or divisor.
   std::string count_text(const tile::TileAxis& axis) const;
   /// The product of these, from axis number `first` on.
@@ -68,6 +69,7 @@ class KernelEmitter {
   /// The variable of an axis, or of the cluster's place along its axis.
   const std::string& step_name(std::size_t axis) const;
   void emit_shared(SourceText& out) const;
+  void emit_block_tensors(SourceText& out, const std::string& pool) const;
   void emit_registers(SourceText& out) const;
   std::string describe(const tile::Mem& mem) const;
 
@@ -215,6 +217,7 @@ class KernelEmitter {
                            const std::optional<tile::Columns>& columns);
   void close_element();
   /// A thread's place in a grid of so many columns: that of the kernel, or of what stands behind an arrival.
+  bool is_own(const tile::ThreadGrid& grid) const;
   const std::string& row_in(const tile::ThreadGrid& grid);
   const std::string& column_in(const tile::ThreadGrid& grid);
   const std::pair<std::string, std::string>& place_in(const tile::ThreadGrid& grid);

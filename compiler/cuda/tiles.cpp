@@ -61,12 +61,15 @@ const std::pair<std::string, std::string>& KernelEmitter::place_in(const ThreadG
   return place->second;
 }
 
-const std::string& KernelEmitter::row_in(const ThreadGrid& grid) {
-  return grid.columns == kernel_.thread_columns ? row_ : place_in(grid).first;
+/// Behind a block's teams a grid is one of all its threads.
+bool KernelEmitter::is_own(const ThreadGrid& grid) const {
+  return grid.columns == kernel_.thread_columns && (kernel_.teams == 1 || grid.rows == kernel_.thread_rows);
 }
 
+const std::string& KernelEmitter::row_in(const ThreadGrid& grid) { return is_own(grid) ? row_ : place_in(grid).first; }
+
 const std::string& KernelEmitter::column_in(const ThreadGrid& grid) {
-  return grid.columns == kernel_.thread_columns ? column_ : place_in(grid).second;
+  return is_own(grid) ? column_ : place_in(grid).second;
 }
 
 void KernelEmitter::close_element() {

@@ -61,7 +61,7 @@ int live_registers(const Kernel& kernel) {
 /// Whether products read the tile as their left operand and nothing else does, in loops that do not change it.
 bool stays(const Kernel& kernel, const TileName& name) {
   bool read = false, other = false;
-  for (const Stmt& outer : kernel.body)
+  for (const Stmt& outer : tile::team_body(kernel))
     tile::walk({outer}, [&](const Stmt& stmt) {
       if (tile::nested_block(stmt)) return;
       const TileName* left = left_of(stmt);
@@ -85,7 +85,7 @@ Mem in_registers(const tile::Program& program, const Kernel& kernel, const Mem& 
 
 bool fits(const Kernel& kernel, const Mem& held, const Target& target) {
   const int before = live_registers(kernel), after = before + even_registers(held, kernel);
-  const auto blocks = [&](int registers) { return blocks_by_registers(registers, kernel.threads(), target); };
+  const auto blocks = [&](int registers) { return blocks_by_registers(registers, kernel.block_threads(), target); };
   return after + kOtherRegisters <= target.registers_per_thread && blocks(after) >= blocks(before);
 }
 
@@ -159,7 +159,7 @@ tile::Program hold_operands(const tile::Program& program, const Target& target) 
       if (mem.space != Space::shared || mem.ring != 1 || mem.dims.size() != 2 || !stays(kernel, mem.name)) continue;
       const Mem held = in_registers(program, kernel, mem);
       if (!fits(kernel, held, target)) continue;
-      kernel.body = held_in(kernel.body, mem.name, held.name);
+      tile::team_body(kernel) = held_in(tile::team_body(kernel), mem.name, held.name);
       kernel.mems.push_back(held);
     }
   }

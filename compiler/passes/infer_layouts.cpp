@@ -55,16 +55,16 @@ class Layouts {
   }
 
  private:
-  /// Tiles of what one block of many does behind an arrival: nothing else reads them, so they need not lie as the
-  /// operands of products do.
+  /// Tiles of what one block of many does behind an arrival, or all threads of one behind its teams: nothing else reads
+  /// them, so they need not lie as the operands of products do.
   void find_apart() {
     std::set<std::string> flags;
     tile::walk(kernel_.body, [&](const Stmt& stmt) {
       if (const auto* arrive = std::get_if<tile::Arrive>(&stmt.node)) flags.insert(arrive->flag);
     });
-    if (flags.empty()) return;
+    if (flags.empty() && kernel_.teams == 1) return;
     std::set<std::string> others;
-    find_apart(kernel_.body, flags, false, others);
+    find_apart(kernel_.body, flags, kernel_.teams > 1, others);
     for (const std::string& name : others) apart_.erase(name);
   }
   void find_apart(const tile::Block& block, const std::set<std::string>& flags, bool apart,
@@ -73,7 +73,9 @@ class Layouts {
       const auto* branch = std::get_if<tile::If>(&stmt.node);
       const auto* tested = branch ? branch->condition.as<Variable>() : nullptr;
       if (const tile::Block* body = tile::nested_block(stmt)) {
-        find_apart(*body, flags, apart || (tested && flags.contains(tested->name)), others);
+        const auto* loop = std::get_if<tile::For>(&stmt.node);
+        const bool in_team = loop && loop->kind == tile::For::Kind::teams;
+        find_apart(*body, flags, !in_team && (apart || (tested && flags.contains(tested->name))), others);
         continue;
       }
       const tile::Effects effects = tile::effects_of(stmt);
@@ -162,10 +164,10 @@ class Layouts {
 
   /// Rows over as many threads each, which take neighbouring columns: what a row needs from memory lies side by side.
   tile::Layout apart_layout(const Mem& mem) const {
-    const int rows = mem.dims[0].extent;
-    if (kernel_.threads() % rows != 0)
+    const int rows = mem.dims[0].extent, threads = kernel_.threads() * kernel_.teams;
+    if (threads % rows != 0)
       throw InternalError("infer_layouts: " + mem.name + " has rows for some of the threads only");
-    tile::ThreadGrid grid{rows, kernel_.threads() / rows, 1, 1};
+    tile::ThreadGrid grid{rows, threads / rows, 1, 1};
     if (mem.dims.size() == 1) return tile::RowsOf{grid};
     if (mem.dims[1].extent % (kVector * grid.columns) == 0) grid.column_vector = kVector;
     return grid;

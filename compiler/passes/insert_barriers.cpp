@@ -5,6 +5,7 @@
 #include <set>
 
 #include "compiler/support/diagnostic.h"
+#include "compiler/tile/parameters.h"
 
 namespace astatide {
 namespace {
@@ -34,7 +35,8 @@ struct Open {
 
 class Barriers {
  public:
-  explicit Barriers(const tile::Kernel& kernel) {
+  Barriers(const tile::Program& program, const tile::Kernel& kernel) {
+    for (const std::string& tensor : tile::block_tensors_of(program, kernel)) of_block_.insert(tensor);
     for (const tile::Mem& mem : kernel.mems)
       if (mem.space == Space::shared) {
         shared_.insert(mem.name);
@@ -54,8 +56,13 @@ class Barriers {
     for (const Stmt& stmt : block) {
       if (auto* loop = std::get_if<tile::For>(&stmt.node)) {
         tile::For copy = *loop;
-        copy.body = loop->kind == tile::For::Kind::once ? run(loop->body, open) : run_loop(loop->body, open);
+        copy.body = loop->passes_once() ? run(loop->body, open) : run_loop(loop->body, open);
+        if (loop->kind == tile::For::Kind::teams) copy.body = of_team(std::move(copy.body));
         out.push_back({copy});
+        if (loop->kind != tile::For::Kind::teams) continue;
+        // All teams end here.
+        out.push_back({tile::Sync{}});
+        open.sync();
       } else if (auto* branch = std::get_if<tile::If>(&stmt.node)) {
         run_branch(*branch, open, out);
       } else if (std::get_if<tile::Role>(&stmt.node)) {
@@ -78,6 +85,24 @@ class Barriers {
   }
 
  private:
+  /// What the threads of one team do: they meet by themselves, and once more in front of what they leave for the
+  /// others, which lies where their tiles lay.
+  Block of_team(Block body) const {
+    const auto leaves = [&](const Stmt& stmt) {
+      const auto* copy = std::get_if<tile::Copy>(&stmt.node);
+      const auto* view = copy ? std::get_if<tile::View>(&copy->dst) : nullptr;
+      return view && of_block_.contains(view->tensor);
+    };
+    const auto first = std::find_if(body.begin(), body.end(), leaves);
+    if (first == body.end()) throw InternalError("insert_barriers: teams leave nothing");
+    body.insert(first, {tile::Sync{}});
+    return tile::transform_blocks(body, [](Block block) {
+      for (Stmt& stmt : block)
+        if (auto* sync = std::get_if<tile::Sync>(&stmt.node)) sync->team = true;
+      return block;
+    });
+  }
+
   /// Entered with what is open in front of the loop, and again with what the body leaves open, until that adds nothing.
   Block run_loop(const Block& body, Open& open) const {
     Open entry = open;
@@ -162,7 +187,7 @@ class Barriers {
     return meet(before.writes, now.reads) || meet(before.reads, now.writes) || meet(before.writes, now.writes);
   }
 
-  std::set<std::string> shared_, rings_;
+  std::set<std::string> shared_, rings_, of_block_;
   std::map<std::string, std::string> tokens_;  // of copies, to the tile that each fills
 };
 
@@ -174,7 +199,7 @@ tile::Program insert_barriers(const tile::Program& program, const Target&) {
     // Roles meet at the slots of rings.
     if (kernel.threads() <= 1 || kernel.producers > 0) continue;
     Open open;
-    kernel.body = Barriers(kernel).run(kernel.body, open);
+    kernel.body = Barriers(program, kernel).run(kernel.body, open);
   }
   return out;
 }

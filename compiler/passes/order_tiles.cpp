@@ -138,7 +138,7 @@ std::optional<Expr> group_in_l2(const tile::Program& program, const Kernel& kern
 }
 
 void walk_downwards(Kernel& kernel) {
-  const std::vector<Expr> lengths = lengths_of(kernel.body);
+  const std::vector<Expr> lengths = lengths_of(tile::team_body(kernel));
   for (tile::TileAxis& axis : kernel.tiles) {
     Trend all = Trend::none;
     for (const Expr& length : lengths) {

@@ -9,6 +9,7 @@
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/round_up.h"
 #include "compiler/tile/liveness.h"
+#include "compiler/tile/parameters.h"
 #include "compiler/tile/synchronization.h"
 
 namespace astatide {
@@ -19,11 +20,13 @@ using tile::Mem;
 
 constexpr std::int64_t kAlignment = 128, kPanelAlignment = 1024;
 
-std::string describe(const Mem& mem) {
+std::string describe(const Kernel& kernel, const Mem& mem) {
   std::string extents;
   for (const tile::Dim& dim : mem.dims) extents += (extents.empty() ? "" : "x") + std::to_string(dim.extent);
+  const std::string teams = kernel.teams > 1 ? fmt::format("{} teams of ", kernel.teams) : "";
   const std::string slots = mem.ring > 1 ? fmt::format("{} slots of ", mem.ring) : "";
-  return fmt::format("{} {}{} {} = {}", mem.name, slots, extents, name_of(mem.type), shared_bytes_of(mem));
+  return fmt::format("{} {}{}{} {} = {}", mem.name, teams, slots, extents, name_of(mem.type),
+                     shared_bytes_of(mem) * kernel.teams);
 }
 
 /// What to try: fewer slots, or, where a tile is as long as a bound, the largest bound that fits.
@@ -31,7 +34,7 @@ std::vector<std::string> suggestions(const tile::Program& program, const Kernel&
   std::vector<std::string> notes;
   for (const Mem& mem : kernel.mems) {
     if (mem.space != Space::shared) continue;
-    const std::int64_t slot = shared_bytes_of(mem) / mem.ring;
+    const std::int64_t slot = kernel.teams * shared_bytes_of(mem) / mem.ring;
     const std::int64_t fewer = mem.ring - (excess + slot - 1) / slot;
     if (mem.ring > 1 && fewer >= 1) notes.push_back(fmt::format("{}: ring_buffer: {} would fit", mem.name, fewer));
     for (const auto& [extent, bound] : program.bounds) {
@@ -52,7 +55,22 @@ std::vector<std::string> suggestions(const tile::Program& program, const Kernel&
   return notes;
 }
 
-void place_tiles(const tile::Program& program, Kernel& kernel, const Target& target) {
+/// Where teams leave their states: in the room of their tiles, which have been read by then. Gives the bytes of all.
+std::int64_t place_teams(tile::Program& program, Kernel& kernel, std::int64_t tiles) {
+  std::int64_t offset = 0;
+  for (const std::string& name : tile::block_tensors_of(program, kernel))
+    for (tile::Tensor& tensor : program.tensors) {
+      if (tensor.name != name) continue;
+      tensor.offset = offset;
+      offset = round_up(offset + tile::elements_of_team(tensor) * size_in_bytes(tensor.type), kAlignment);
+    }
+  const bool panels = std::any_of(kernel.mems.begin(), kernel.mems.end(),
+                                  [](const Mem& mem) { return std::holds_alternative<tile::Panels>(mem.layout); });
+  kernel.team_bytes = round_up(std::max(offset, tiles), panels ? kPanelAlignment : kAlignment);
+  return kernel.team_bytes * kernel.teams;
+}
+
+void place_tiles(tile::Program& program, Kernel& kernel, const Target& target) {
   std::int64_t offset = 0;
   std::string buffers;
   for (Mem& mem : kernel.mems) {
@@ -61,8 +79,9 @@ void place_tiles(const tile::Program& program, Kernel& kernel, const Target& tar
     if (std::holds_alternative<tile::Panels>(mem.layout)) offset = round_up(offset, kPanelAlignment);
     mem.offset = offset;
     offset = round_up(offset + shared_bytes_of(mem), kAlignment);
-    buffers += (buffers.empty() ? "" : "; ") + describe(mem);
+    buffers += (buffers.empty() ? "" : "; ") + describe(kernel, mem);
   }
+  if (kernel.teams > 1) offset = place_teams(program, kernel, offset);
   if (kernel.producers > 0) {
     // Of each slot two barriers of 8 bytes; behind them the slots of the places of the next tile along its axes.
     kernel.barriers = offset;
@@ -132,9 +151,9 @@ int plan_blocks(const Kernel& kernel, const Target& target) {
   });
   if (!by_warps || kernel.producers > 0) return 1;
   const std::int64_t blocks =
-      std::min({blocks_by_registers(most_registers(kernel).first, kernel.threads(), target),
+      std::min({blocks_by_registers(most_registers(kernel).first, kernel.block_threads(), target),
                 target.shared_memory_per_sm / (kernel.shared_bytes + kReservedSharedBytes),
-                std::int64_t{target.threads_per_sm / kernel.threads()}, std::int64_t{target.blocks_per_sm}});
+                std::int64_t{target.threads_per_sm / kernel.block_threads()}, std::int64_t{target.blocks_per_sm}});
   return static_cast<int>(std::max<std::int64_t>(1, blocks));
 }
 
@@ -151,7 +170,7 @@ int fragment_registers(const Kernel& kernel) { return most_registers(kernel).fir
 tile::Program plan_memory(const tile::Program& program, const Target& target) {
   tile::Program out = program;
   for (Kernel& kernel : out.kernels) {
-    place_tiles(program, kernel, target);
+    place_tiles(out, kernel, target);
     if (!target.is_cuda()) continue;
     tile::number_groups(kernel.body);
     tile::mark_apart(kernel);

@@ -19,7 +19,8 @@ std::string describe(const BudgetBuffer& buffer) {
   std::string shape;
   for (const auto& [axis, extent] : buffer.dims) shape += (shape.empty() ? "" : "x") + std::to_string(extent);
   const std::string slots = buffer.slots > 1 ? std::to_string(buffer.slots) + " slots of " : "";
-  return buffer.name + " " + slots + shape + " " + std::string(name_of(buffer.type)) + " = " +
+  const std::string teams = buffer.teams > 1 ? std::to_string(buffer.teams) + " teams of " : "";
+  return buffer.name + " " + teams + slots + shape + " " + std::string(name_of(buffer.type)) + " = " +
          std::to_string(buffer.bytes());
 }
 
@@ -105,7 +106,7 @@ Location place_of(const Budget& budget, const Schedule& schedule) {
 }  // namespace
 
 std::int64_t BudgetBuffer::bytes() const {
-  std::int64_t product = times(slots, size_in_bytes(type));
+  std::int64_t product = times(times(slots, teams), size_in_bytes(type));
   for (const auto& [axis, extent] : dims) product = times(product, extent);
   return product;
 }

@@ -16,6 +16,7 @@ struct BudgetBuffer {
   AxisNumbers dims;  // extent in storage of each axis
   ScalarType type = ScalarType::f32;
   int slots = 1;  // of a ring
+  int teams = 1;  // each with a tile of its own
 
   std::int64_t bytes() const;  // saturates at the largest integer
 };

@@ -94,7 +94,7 @@ bool check_loops(LegalityCheck& check, const LoopNest& nest, DirectiveKind kind,
     std::string problem = "there is no loop " + loop;
     if (loop.ends_with(".i")) {
       problem = loop + " is the loop inside a tile, which threads and vectors share";
-    } else if (loop.ends_with(".s")) {
+    } else if (loop.ends_with(".s") || loop.ends_with(".w")) {
       problem = loop + " runs over parts of " + axis + ", and no rfactor splits it";
     } else if (contains(nest.axes, axis)) {
       problem =
@@ -209,10 +209,11 @@ void check_threads(LegalityCheck& check, const LoopNest& nest) {
     check.errors.error(where, of + std::to_string(columns) +
                                   " columns, allowed are 1, 2, 4, 8, 16 and 32: the threads of "
                                   "a row lie in one warp");
-  const int limit = check.target.threads_per_block;
-  if (limit > 0 && count > limit)
-    check.errors.error(where, of + std::to_string(count) + " threads, a block of " + check.target.name +
-                                  " has at most " + std::to_string(limit));
+  const int limit = check.target.threads_per_block, teams = nest.placement->teams();
+  if (limit > 0 && count * teams > limit)
+    check.errors.error(where, of + (teams > 1 ? std::to_string(teams) + " teams of " : "") + std::to_string(count) +
+                                  " threads, a block of " + check.target.name + " has at most " +
+                                  std::to_string(limit));
 }
 
 void check_grid(LegalityCheck& check, const LoopNest& nest) {
@@ -274,7 +275,10 @@ void find_nests(LegalityCheck& check) {
     nest.axes.push_back(nest.axis);
     nest.reduces = role != NameRole::element;
     for (const std::string& axis : nest.axes) nest.loops.push_back(placement.tile_of(axis) ? axis + ".o" : axis);
-    if (const auto parts = placement.rfactor(); parts && parts->axis == nest.axis) nest.loops.push_back(parts->loop);
+    if (const auto parts = placement.rfactor(); parts && parts->axis == nest.axis) {
+      nest.loops.push_back(parts->loop);
+      if (!parts->team_loop.empty()) nest.loops.push_back(parts->team_loop);
+    }
     nest.order = placement.reorder();
     check.nests.push_back(std::move(nest));
   }

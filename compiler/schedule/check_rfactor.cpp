@@ -2,7 +2,7 @@
 #include "compiler/schedule/legality.h"
 #include "compiler/support/contains.h"
 
-// Parts of the axis that is reduced, each with blocks of its own.
+// Parts of the axis that is reduced, each with blocks of its own, and those of teams of threads in a block.
 
 namespace astatide {
 namespace {
@@ -81,6 +81,60 @@ void check_one(LegalityCheck& check, const LoopNest& nest, const Directive& dire
           {"copy: vector"});
 }
 
+/// Teams of a block: what they can't share, and what is theirs alone.
+void check_teams(LegalityCheck& check, const LoopNest& nest, const Directive& directive) {
+  const AxisParts parts = *nest.placement->rfactor();
+  const auto error = [&](const Location& where, const std::string& message, std::vector<std::string> notes) {
+    check.errors.error(where, "rfactor of " + nest.root + ": " + message, std::move(notes));
+  };
+  const std::string teams = std::to_string(parts.teams) + " teams";
+  if (!check.least.is_cuda())
+    return error(directive.where, teams + " of threads, and a core of a CPU has one",
+                 {"leave " + parts.team_loop + " out: more parts keep more cores busy"});
+  if (!check.schedule.warps.empty())
+    error(directive.where,
+          teams +
+              " beside warps: a producer copies for all consumers of a block, and teams copy for "
+              "themselves",
+          {"leave warps out, with copy: cp_async and threads: [8, 4]", "leave " + parts.team_loop + " out"});
+  if (check.family_of(nest) == Family::wgmma)
+    error(directive.where, teams + " beside mma: wgmma, which is of warps", {"mma: mma_sync"});
+  if (const Directive* cluster = nest.placement->find(DirectiveKind::cluster))
+    error(cluster->where, "blocks of a cluster copy for each other, and teams copy for themselves",
+          {"leave cluster out"});
+  const std::vector<LoopName> blocks = nest.placement->blocks();
+  if (contains(blocks, parts.team_loop)) {
+    std::vector<LoopName> without = blocks;
+    std::erase(without, parts.team_loop);
+    return error(directive.where, parts.team_loop + " is spread over blocks, and it runs over the teams of one",
+                 {"gpu_blocks: [" + join(without) + "]"});
+  }
+  if (nest.consistent) {
+    std::vector<LoopName> order(nest.order.begin(), nest.order.begin() + static_cast<std::ptrdiff_t>(nest.block_loops));
+    order.push_back(parts.team_loop);
+    order.push_back(nest.axis_loop());
+    if (order != nest.order)
+      error(directive.where,
+            "between the loops over blocks and " + nest.axis_loop() + " stands " + parts.team_loop +
+                " and nothing else: a team has one state",
+            {"reorder: [" + join(order) + "]"});
+    for (const Placement& input : check.schedule.placements)
+      if (const auto at = input.stage_at(); at && contains(blocks, *at) && check.is_in(input.name, nest))
+        check.errors.error(input.find(DirectiveKind::stage_at)->where,
+                           "stage_at of " + input.name + ": at " + *at + " one copy would be for all " + teams +
+                               ", and each waits for its own alone",
+                           {"stage_at: " + parts.team_loop});
+  }
+  // Barrier 0 is that of the block, and roles have the last.
+  constexpr std::int64_t kNamedBarriers = 14, kWarp = 32;
+  const auto threads = check.schedule.threads_of(*nest.placement);
+  if (threads && std::int64_t{threads->first} * threads->second > kWarp && parts.teams > kNamedBarriers)
+    error(directive.where,
+          teams + " of more than a warp meet at barriers of their own, of which there are " +
+              std::to_string(kNamedBarriers),
+          {"threads: [8, 4]", "at most " + std::to_string(kNamedBarriers) + " teams"});
+}
+
 }  // namespace
 
 void check_rfactor(LegalityCheck& check) {
@@ -91,7 +145,10 @@ void check_rfactor(LegalityCheck& check) {
                          {"rfactor: {" + nest.axis + ": [" + nest.axis + ".s, 16]}", "leave merge out"});
   }
   for (const LoopNest& nest : check.nests)
-    if (const Directive* directive = nest.placement->find(DirectiveKind::rfactor)) check_one(check, nest, *directive);
+    if (const Directive* directive = nest.placement->find(DirectiveKind::rfactor)) {
+      check_one(check, nest, *directive);
+      if (!nest.placement->rfactor()->team_loop.empty()) check_teams(check, nest, *directive);
+    }
 }
 
 }  // namespace astatide

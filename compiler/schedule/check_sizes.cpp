@@ -95,6 +95,7 @@ class BudgetFinder {
     buffer.name = operand.name;
     buffer.type = type_of_input(check_, operand.name);
     buffer.slots = placement->ring_buffer();
+    buffer.teams = nest_.placement->teams();
     add(std::move(buffer), placement, axes);
   }
 
@@ -112,6 +113,7 @@ class BudgetFinder {
         row = bounded_row();
         if (!row) return;
       }
+      buffer.teams = nest_.placement->teams();
       add(std::move(buffer), &placement, check_.axes_of(placement.name), row);
     } else if (placement.compute_root() && check_.is_factor(placement.name) && check_.is_root(placement.name) &&
                &nest_ == check_.main_nest() && check_.least.is_cuda()) {

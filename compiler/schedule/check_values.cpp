@@ -20,8 +20,9 @@ std::string problem_with_loop(const LoopName& loop) {
   const std::string problem = problem_with(loop.substr(0, dot));
   if (!problem.empty()) return problem;
   const std::string kind = dot == std::string::npos ? "" : loop.substr(dot);
-  if (kind.empty() || kind == ".o" || kind == ".i" || kind == ".s") return "";
-  return "is not a loop: the loops of an axis i are i, i.o over its tiles, or i.s over its parts";
+  if (kind.empty() || kind == ".o" || kind == ".i" || kind == ".s" || kind == ".w") return "";
+  return "is not a loop: the loops of an axis i are i, i.o over its tiles, i.s over its parts, or i.w over those of "
+         "teams";
 }
 
 /// One value under check: what is said of it starts with "KEY of OWNER".
@@ -161,6 +162,13 @@ void check_axis_parts(const AxisParts& parts, const Subject& subject) {
   } else if (parts.parts != 0) {
     subject.check_number(parts.parts, "the number of parts");
   }
+  if (parts.team_loop.empty()) return;
+  if (parts.team_loop != parts.axis + ".w")
+    subject.error(
+        quoted(parts.team_loop) + " is not the loop over the teams that share a part of " + quoted(parts.axis),
+        {"that is " + quoted(parts.axis) + ".w"});
+  if (parts.teams < 2 || parts.teams > kMostTeams)
+    subject.error(std::to_string(parts.teams) + " teams, allowed are 2 to " + std::to_string(kMostTeams));
 }
 
 void check_axis_lists(const AxisLists& lists, const Subject& subject) {

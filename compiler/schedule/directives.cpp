@@ -139,7 +139,12 @@ std::vector<DirectiveInfo> make_table() {
        "but its own elements and that number. auto: each launch chooses how many, from lengths and the machine, so "
        "that "
        "the blocks are as many as it holds at once: no length is compiled in, and bits may differ from batch to batch. "
-       "Of rewrite: online; a state takes a slot of scratch for each part.",
+       "Of rewrite: online; a state takes a slot of scratch for each part. "
+       "{j: [j.s, auto, j.w, 8]}: the part of a block is cut again, for 8 teams of as many threads as threads says. "
+       "Each has a loop, tiles, rings and a running state of its own and waits for no other, so a block has as many "
+       "copies under way as its shared memory holds; at the end all of the block's threads merge the states of its "
+       "teams, in shared memory and by the same rules. j.w is the loop around that over the tiles, inputs are staged "
+       "in it or there. With threads, not with warps.",
        "O: {rfactor: {j: [j.s, 16]}, gpu_blocks: [j.s, i.o, h, b]}", "blocks b, h, i.o: for j.o: step; write O",
        "blocks b, h, i.o, j.s: for j.o of part j.s: step; write state[j.s]\n"
        "blocks b, h, i: for j.s: merge state[j.s]; write O"},
@@ -422,7 +427,7 @@ std::string describe_form(ValueForm form) {
       return "a map of extents to integers, such as {Sk: 1024}";
     case ValueForm::axis_parts:
       return "an axis with a loop and a number of parts, such as {j: [j.s, 16]}, or auto or {split_size: 1024} in "
-             "place of the number";
+             "place of the number, and, for teams of threads, a loop and their number, such as {j: [j.s, 16, j.w, 8]}";
     case ValueForm::axis_lists:
       return "a map of axes to lists of axes, such as {r: [g, i]}";
     case ValueForm::part:
@@ -448,7 +453,8 @@ std::string describe_value(const DirectiveInfo& info) {
 }
 
 std::string axis_of_loop(const LoopName& loop) {
-  const bool split = loop.size() > 2 && (loop.ends_with(".o") || loop.ends_with(".i") || loop.ends_with(".s"));
+  const bool split = loop.size() > 2 && loop[loop.size() - 2] == '.' &&
+                     std::string_view("oisw").find(loop.back()) != std::string_view::npos;
   return split ? loop.substr(0, loop.size() - 2) : loop;
 }
 

@@ -89,7 +89,10 @@ inline constexpr int kMostRank = 1000;
 /// The most elements of {j: [j.s, {split_size: ..}]}.
 inline constexpr std::int64_t kMostPartSize = std::int64_t{1} << 30;
 
-/// The axis of a loop: i of "i", "i.o", "i.i" and "i.s".
+/// The most teams of {j: [j.s, auto, j.w, ..]}: warps of a block.
+inline constexpr std::int64_t kMostTeams = 32;
+
+/// The axis of a loop: i of "i", "i.o", "i.i", "i.s" and "i.w".
 std::string axis_of_loop(const LoopName& loop);
 
 }  // namespace astatide

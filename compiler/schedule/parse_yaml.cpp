@@ -308,12 +308,13 @@ class Parser {
     return DirectiveValue(std::move(numbers));
   }
 
-  /// {j: [j.s, 16]}
+  /// {j: [j.s, 16]}, {j: [j.s, auto, j.w, 8]}
   std::optional<DirectiveValue> parse_axis_parts(const YamlNode& value, const DirectiveInfo& info) {
     const std::string key(info.key);
     const YamlNode* pair = value.kind == YamlNode::Kind::map && !value.items.empty() ? &value.items[0] : nullptr;
-    if (pair == nullptr || pair->kind != YamlNode::Kind::sequence || pair->items.size() != 2 ||
-        !pair->items[0].is_scalar()) {
+    const bool in_pairs = pair != nullptr && pair->kind == YamlNode::Kind::sequence &&
+                          (pair->items.size() == 2 || pair->items.size() == 4);
+    if (!in_pairs || !pair->items[0].is_scalar() || !pair->items[pair->items.size() - 2].is_scalar()) {
       wrong_type(value, key, describe_value(info));
       return std::nullopt;
     }
@@ -323,6 +324,17 @@ class Parser {
       return std::nullopt;
     }
     AxisParts parts{value.keys[0].value, pair->items[0].value};
+    if (pair->items.size() == 4) {
+      const auto teams = integer(pair->items[3]);
+      if (!teams) {
+        errors_.error(pair->items[3].where,
+                      key + ": " + describe(pair->items[3]) + ", wanted is the number of teams of a block",
+                      {"{j: [j.s, auto, j.w, 8]}: eight teams of the threads that threads says"});
+        return std::nullopt;
+      }
+      parts.team_loop = pair->items[2].value;
+      parts.teams = *teams;
+    }
     const YamlNode& how = pair->items[1];
     if (how.is_scalar() && how.value == "auto") return parts;
     const YamlNode* size = how.kind == YamlNode::Kind::map && how.keys.size() == 1 ? &how.items[0] : nullptr;

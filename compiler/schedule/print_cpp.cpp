@@ -71,8 +71,10 @@ std::string arguments(const Directive& directive) {
       },
       [](const AxisParts& parts) {
         const std::string loop = literal(parts.axis) + ", " + literal(parts.loop) + ", ";
-        if (parts.parts != 0) return loop + std::to_string(parts.parts);
-        return "AxisParts{" + loop + "0, " + std::to_string(parts.size) + "}";
+        if (parts.parts != 0 && parts.team_loop.empty()) return loop + std::to_string(parts.parts);
+        const std::string teams =
+            parts.team_loop.empty() ? "" : ", " + literal(parts.team_loop) + ", " + std::to_string(parts.teams);
+        return "AxisParts{" + loop + std::to_string(parts.parts) + ", " + std::to_string(parts.size) + teams + "}";
       });
 }
 

@@ -75,7 +75,9 @@ std::string flow(const Directive& directive) {
         const std::string how = parts.size != 0        ? "{split_size: " + std::to_string(parts.size) + "}"
                                 : parts.is_automatic() ? "auto"
                                                        : std::to_string(parts.parts);
-        return "{" + word(parts.axis) + ": [" + word(parts.loop) + ", " + how + "]}";
+        const std::string teams =
+            parts.team_loop.empty() ? "" : ", " + word(parts.team_loop) + ", " + std::to_string(parts.teams);
+        return "{" + word(parts.axis) + ": [" + word(parts.loop) + ", " + how + teams + "]}";
       });
 }
 

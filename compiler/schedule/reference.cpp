@@ -165,10 +165,16 @@ JsonEntries value_schema(const DirectiveInfo& info) {
                                              {"properties", json_object({{"split_size", size}})}});
       const std::string chosen = json_object({{"enum", json_array({json_string("auto")})}});
       const std::string how = json_object({{"oneOf", json_array({numbers_by_name(info), chosen, sized})}});
-      const std::string parts = json_object({{"type", json_string("array")},
-                                             {"minItems", "2"},
-                                             {"maxItems", "2"},
-                                             {"items", json_array({reference_to("loop"), how})}});
+      const auto list_of = [](const std::vector<std::string>& items) {
+        const std::string count = std::to_string(items.size());
+        return json_object(
+            {{"type", json_string("array")}, {"minItems", count}, {"maxItems", count}, {"items", json_array(items)}});
+      };
+      const std::string teams =
+          json_object({{"type", json_string("integer")}, {"minimum", "2"}, {"maximum", std::to_string(kMostTeams)}});
+      const std::string parts =
+          json_object({{"oneOf", json_array({list_of({reference_to("loop"), how}),
+                                             list_of({reference_to("loop"), how, reference_to("loop"), teams})})}});
       return {{"type", json_string("object")},
               {"minProperties", "1"},
               {"maxProperties", "1"},
@@ -248,7 +254,7 @@ std::string schedule_json_schema() {
   const std::string name =
       json_object({{"type", json_string("string")}, {"pattern", json_string("^[A-Za-z_][A-Za-z0-9_]*$")}});
   const std::string loop =
-      json_object({{"type", json_string("string")}, {"pattern", json_string("^[A-Za-z_][A-Za-z0-9_]*(\\.[ois])?$")}});
+      json_object({{"type", json_string("string")}, {"pattern", json_string("^[A-Za-z_][A-Za-z0-9_]*(\\.[oisw])?$")}});
   const std::string placement = json_object({{"type", json_string("object")},
                                              {"minProperties", "1"},
                                              {"additionalProperties", "false"},

@@ -170,6 +170,11 @@ std::optional<AxisParts> Placement::rfactor() const {
   return parts == nullptr ? std::nullopt : std::optional(*parts);
 }
 
+int Placement::teams() const {
+  const auto parts = rfactor();
+  return parts ? static_cast<int>(parts->teams) : 1;
+}
+
 MergeBy Placement::merge() const {
   return word_of(*this, DirectiveKind::merge, {MergeBy::last_block}).value_or(MergeBy::kernel);
 }

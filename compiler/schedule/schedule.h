@@ -51,12 +51,15 @@ struct Fraction {
 std::string to_string(const Fraction& fraction);
 
 /// A reduced axis in parts, which a loop runs over, as written: {j: [j.s, 16]}, so many; {j: [j.s, {split_size:
-/// 1024}]}, so many elements each; {j: [j.s, auto]}, as many as a launch finds to fill the machine.
+/// 1024}]}, so many elements each; {j: [j.s, auto]}, as many as a launch finds to fill the machine. With two more
+/// entries, {j: [j.s, auto, j.w, 8]}, the part of a block is cut again, into so many for teams of its threads.
 struct AxisParts {
   std::string axis;
   LoopName loop;
   std::int64_t parts = 0;  // 0: as many as follow
   std::int64_t size = 0;   // 0: as it follows
+  LoopName team_loop{};    // empty: all threads of a block work on its part together
+  std::int64_t teams = 1;
   bool is_automatic() const { return parts == 0 && size == 0; }
   friend bool operator==(const AxisParts&, const AxisParts&) = default;
 };
@@ -78,7 +81,7 @@ enum class DirectiveKind : std::uint8_t {
   gpu_blocks,     // of a root definition: loops spread over the blocks of the grid, fastest first
   cluster,        // of a root definition: neighbouring blocks that share what they copy
   parallel,       // the same for the CPU: loops spread over cores
-  threads,        // of a root definition: [rows, columns] of the threads of a block
+  threads,        // of a root definition: [rows, columns] of the threads of a block, or of each of its teams
   compute_at,     // of a definition: the loop of its consumer at which its tile is computed
   compute_root,   // of a definition: a kernel of its own, the whole in global memory
   store_in,       // of a definition or a staged input: shared or register (global with compute_root), or both
@@ -119,6 +122,8 @@ struct Placement {
   std::vector<LoopName> reorder() const;
   std::vector<LoopName> descending() const;
   std::optional<AxisParts> rfactor() const;
+  /// Teams of threads of a block, each with a part of the reduced axis.
+  int teams() const;      // default 1
   MergeBy merge() const;  // default kernel
   /// gpu_blocks or parallel, whichever is written.
   std::vector<LoopName> blocks() const;

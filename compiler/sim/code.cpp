@@ -206,7 +206,8 @@ class Builder {
     head.first = tape(loop.begin);
     head.past = tape(loop.end);
     head.variable = *machine_.find_slot(loop.var);
-    head.once = loop.kind == tile::For::Kind::once;
+    head.once = loop.passes_once();
+    head.of_team = loop.kind == tile::For::Kind::teams;
     head.descending = loop.descending;
     const std::size_t at = here();
     steps().push_back(std::move(head));

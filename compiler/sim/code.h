@@ -61,6 +61,7 @@ struct Step {
   std::optional<Change::Kind> change{};
   tile::Tape first{}, past{};  // of a loop; of a branch the condition
   std::size_t variable = 0;
+  bool of_team = false;  // of a loop: it runs once, for the number of the agent's team
   bool once = false, descending = false;
   std::size_t target = 0;
   bool meets = false;      // brings the lanes of a warp together

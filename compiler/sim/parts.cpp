@@ -41,13 +41,21 @@ Part part_of_warp(const ThreadGrid& grid, const Mem& shape, int warp) {
 
 std::vector<Part> by_grid(const Kernel& kernel, const ThreadGrid& grid, const Mem& shape) {
   std::vector<Part> out;
-  for (int warp = 0; warp < warps_of(kernel); ++warp) out.push_back(part_of_warp(grid, shape, warp));
+  const bool of_team = grid.rows * grid.columns == kernel.threads();
+  for (int warp = 0; warp < warps_of(kernel); ++warp)
+    out.push_back(part_of_warp(grid, shape, of_team ? warp % warps_of_team(kernel) : warp));
   return out;
 }
 
 }  // namespace
 
-int warps_of(const Kernel& kernel) { return std::max(1, kernel.threads() / tile::kWarp); }
+int warps_of(const Kernel& kernel) { return kernel.teams * warps_of_team(kernel); }
+int warps_of_team(const Kernel& kernel) { return std::max(1, kernel.threads() / tile::kWarp); }
+
+bool is_of_team(const Kernel& kernel, const Mem& mem) {
+  const ThreadGrid* grid = tile::find_grid(mem);
+  return kernel.teams > 1 && (!grid || grid->rows * grid->columns == kernel.threads());
+}
 
 std::vector<Part> in_runs(const Mem& shape, int warps) {
   std::vector<Part> out;
@@ -188,7 +196,12 @@ std::vector<Part> parts_of(const Kernel& kernel, const Stmt& stmt) {
   const auto [shape, grid] = dealt_of(kernel, stmt);
   if (!shape) return {};
   const auto* copy = std::get_if<tile::Copy>(&stmt.node);
-  if (copy && in_runs(*copy, *shape)) return in_runs(*shape, warps_of(kernel));
+  if (copy && in_runs(*copy, *shape)) {
+    const std::vector<Part> of_team = in_runs(*shape, warps_of_team(kernel));
+    std::vector<Part> all;
+    for (int team = 0; team < kernel.teams; ++team) all.insert(all.end(), of_team.begin(), of_team.end());
+    return all;
+  }
   if (copy && copy->via == tile::Via::tma) return by_warpgroups(kernel, *shape);
   std::vector<Part> out = by_grid(kernel, grid, *shape);
   // Of a row that several warps hold, one stores the numbers.

@@ -15,8 +15,12 @@ std::vector<Part> parts_of(const tile::Kernel& kernel, const tile::Stmt& stmt);
 /// lanes read each other's.
 std::uint32_t grid_of_elements(const tile::Kernel& kernel, const tile::Stmt& stmt);
 
-/// Warps that compute; threads that are fewer than those of a warp count as one.
+/// Warps that compute, of a block and of each of its teams; threads that are fewer than those of a warp count as one.
 int warps_of(const tile::Kernel& kernel);
+int warps_of_team(const tile::Kernel& kernel);
+
+/// Whether each team of a block has such a tile.
+bool is_of_team(const tile::Kernel& kernel, const tile::Mem& mem);
 
 /// One thread copies a run of neighbouring elements, the next thread the next run.
 std::vector<Part> in_runs(const tile::Mem& shape, int warps);

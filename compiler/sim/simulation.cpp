@@ -65,8 +65,9 @@ Simulation::Simulation(const tile::Program& program, const tile::Kernel& kernel,
         for (const std::int64_t count : counts_) all *= std::max<std::int64_t>(0, count);
         return all;
       }()),
-      most_blocks_(
-          static_cast<std::size_t>(std::min<std::int64_t>(tiles_, options.resident) * kernel.cluster_blocks())),
+      // What teams leave in the memory of their block is one tensor, of one block at a time.
+      most_blocks_(static_cast<std::size_t>(std::min<std::int64_t>(tiles_, kernel.teams > 1 ? 1 : options.resident) *
+                                            kernel.cluster_blocks())),
       machine_(program, kernel, extents, scalars, tensors, rounding_, this),
       global_(global),
       number_(number),
@@ -95,6 +96,8 @@ void Simulation::run() {
     run_wave();
   }
 }
+
+int Simulation::team_of(const Agent& agent) const { return std::max(0, agent.warp) / warps_of_team(kernel_); }
 
 // Actors are the agents of all blocks, then their queues, then the loads into each slot, by the block that loads.
 void Simulation::plan_actors() {
@@ -174,7 +177,7 @@ void Simulation::start_agents(std::size_t block) {
     if (code.who == Who::dealer && blocks_[block].rank != 0) continue;  // one deals for a cluster
     if (code.who == Who::computing) {
       const int warps = warps_of(kernel_);
-      for (int warp = 0; warp < warps; ++warp) add(code, warp, std::max(1, kernel_.threads() / warps));
+      for (int warp = 0; warp < warps; ++warp) add(code, warp, std::max(1, kernel_.threads() * kernel_.teams / warps));
     } else {
       const bool dealer_beside = codes_.codes.size() > 2 && blocks_[block].rank == 0;
       const int threads = tile::kWarpgroup * kernel_.producers;

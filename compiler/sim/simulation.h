@@ -57,6 +57,7 @@ class Simulation : public tile::Share {
  private:
   // simulation.cpp: blocks and agents, and who goes on
   void plan_actors();
+  int team_of(const Agent& agent) const;
   void start_wave(std::int64_t first);
   void start_agents(std::size_t block);
   void run_wave();

@@ -10,17 +10,21 @@ namespace astatide::sim {
 using tile::Mem;
 
 std::size_t Simulation::copies(const Mem& mem) const {
-  if (mem.space == Space::shared) return most_blocks_ * static_cast<std::size_t>(mem.ring);
-  return most_blocks_ * (held_by_each_warp(mem) ? static_cast<std::size_t>(warps_of(kernel_)) : 1);
+  const std::size_t owners = most_blocks_ * static_cast<std::size_t>(is_of_team(kernel_, mem) ? kernel_.teams : 1);
+  if (mem.space == Space::shared) return owners * static_cast<std::size_t>(mem.ring);
+  return owners * (held_by_each_warp(mem) ? static_cast<std::size_t>(warps_of(kernel_)) : 1);
 }
 
 std::size_t Simulation::copy_of(std::size_t tile, bool write) const {
   const Mem& mem = *machine_.tile(tile).mem;
   if (mem.space == Space::shared) {
     const std::vector<Side>& sides = running_ ? running_->sides : agent_->sides;
-    return into_ * static_cast<std::size_t>(mem.ring) +
+    return (into_ * static_cast<std::size_t>(kernel_.teams) + static_cast<std::size_t>(team_of(*agent_))) *
+               static_cast<std::size_t>(mem.ring) +
            static_cast<std::size_t>(sides[2 * tile + (write && !alike_ ? 1 : 0)].slot);
   }
+  if (is_of_team(kernel_, mem))
+    return agent_->block * static_cast<std::size_t>(kernel_.teams) + static_cast<std::size_t>(team_of(*agent_));
   if (!held_by_each_warp(mem)) return agent_->block;
   return agent_->block * static_cast<std::size_t>(warps_of(kernel_)) +
          static_cast<std::size_t>(std::max(0, agent_->warp));
@@ -47,9 +51,11 @@ Actor Simulation::actor(bool by_lanes) const {
 std::pair<std::size_t, std::size_t> Simulation::place_in_memory(std::size_t tile, std::size_t position) const {
   const tile::TileState& state = machine_.tile(tile);
   const auto ring = static_cast<std::size_t>(state.mem->ring);
-  const std::size_t copy = position / state.size, slot = copy % ring;
-  return {copy / ring, static_cast<std::size_t>(state.mem->offset) +
-                           slot * static_cast<std::size_t>(slot_bytes_[tile]) + byte_of_[tile][position % state.size]};
+  const auto teams = static_cast<std::size_t>(kernel_.teams);
+  const std::size_t copy = position / state.size, slot = copy % ring, owner = copy / ring;
+  return {owner / teams,
+          owner % teams * static_cast<std::size_t>(kernel_.team_bytes) + static_cast<std::size_t>(state.mem->offset) +
+              slot * static_cast<std::size_t>(slot_bytes_[tile]) + byte_of_[tile][position % state.size]};
 }
 
 void Simulation::on_read(std::size_t tile, std::size_t position) {
@@ -103,6 +109,8 @@ void Simulation::on_load(std::size_t tensor, std::size_t position) {
     fail(fmt::format("{} is read, and nothing has been written there (element {})", of.name, position));
   if (place.kernel < number_) return;
   const Actor by = actor(true);
+  const bool of_block = of.role == tile::Tensor::Role::block;
+  if (of_block && place.wave != wave_) fail(fmt::format("{} is read where another block has left it", of.name));
   // Blocks that have ended are known to one that has arrived behind them.
   if (place.wave != wave_ ? flags_.contains(agent_->block) : by.knows->done[place.agent] >= place.time) return;
   fail(fmt::format("{} is read before the last write by {} is known to have happened (element {})", of.name,
@@ -115,7 +123,9 @@ void Simulation::on_store(std::size_t tensor, std::size_t position) {
   GlobalMemory::Place& place = (*tensors_[tensor])[position];
   const Actor by = actor(true);
   const bool own = place.wave == wave_ && (place.agent == by.agent || by.knows->done[place.agent] >= place.time);
-  if (place.kernel == number_ && !own)
+  // The memory of a block that has ended is another's.
+  const bool anew = of.role == tile::Tensor::Role::block && place.wave != wave_;
+  if (place.kernel == number_ && !own && !anew)
     fail(fmt::format("{} is written twice: before, by {} (element {})", of.name,
                      place.wave == wave_ ? name_of_agent(place.agent) : "another block", position));
   // A lane stores its own elements, time after time.

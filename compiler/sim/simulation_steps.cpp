@@ -62,7 +62,8 @@ bool Simulation::run_step(Agent& agent, const Step& step) {
       pauses = true;
       break;
     case Kind::loop: {
-      const std::int64_t first = integer(step.first), past = step.once ? first + 1 : integer(step.past);
+      const std::int64_t first = step.of_team ? team_of(agent) : integer(step.first),
+                         past = step.once ? first + 1 : integer(step.past);
       if (past <= first) {
         next = step.target;
         break;

@@ -17,7 +17,8 @@ namespace {
 constexpr int kClusterMeeting = -1;
 
 bool is_meeting(Kind kind) {
-  return kind == Kind::meet || kind == Kind::meet_warpgroup || kind == Kind::meet_cluster || kind == Kind::take_turn;
+  return kind == Kind::meet || kind == Kind::meet_warpgroup || kind == Kind::meet_team || kind == Kind::meet_cluster ||
+         kind == Kind::take_turn;
 }
 
 OperationKind operations_of(Kind kind) {
@@ -82,7 +83,7 @@ Meeting* Simulation::meeting_of(const Agent& agent, const SyncOp& op) const {
   const Block& block = blocks_[agent.block];
   if (op.kind == Kind::meet_cluster)
     return &blocks_[agent.block - static_cast<std::size_t>(block.rank)].meetings[kClusterMeeting];
-  const int by_group = op.kind == Kind::meet ? 0 : warpgroup(agent);
+  const int by_group = op.kind == Kind::meet ? 0 : op.kind == Kind::meet_team ? team_of(agent) : warpgroup(agent);
   return &block.meetings[op.barrier + by_group];
 }
 

@@ -86,6 +86,19 @@ const Block* nested_block(const Stmt& stmt) {
   return nullptr;
 }
 
+const For* find_teams(const Kernel& kernel) {
+  for (const Stmt& stmt : kernel.body)
+    if (const auto* loop = std::get_if<For>(&stmt.node); loop && loop->kind == For::Kind::teams) return loop;
+  return nullptr;
+}
+
+const Block& team_body(const Kernel& kernel) {
+  const For* teams = find_teams(kernel);
+  return teams ? teams->body : kernel.body;
+}
+
+Block& team_body(Kernel& kernel) { return const_cast<Block&>(team_body(std::as_const(kernel))); }
+
 Block* nested_block(Stmt& stmt) { return const_cast<Block*>(nested_block(std::as_const(stmt))); }
 
 void walk(const Block& block, const std::function<void(const Stmt&)>& f) {

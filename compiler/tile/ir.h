@@ -22,8 +22,8 @@
 // clang-format off
 //   program  = "program" NAME fact* tensor* kernel+              in launch order; scratch tensors join them
 //   fact     = "extents" NAME,* | "parts" NAME "for" int "blocks each, at most" int | "known" (NAME "=" N),* | "bound" (NAME "<=" N),* | "scalars" NAME,* | "approximate" FUNCTION,*
-//   tensor   = ("input" | "output" | "scratch" | "counters") NAME ":" TYPE "[" int,* "]" ["monotone"]
-//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int ["descending"]),* ")" ["groups" int] ["persistent" ORDER] ["cluster" VAR N] ["threads" N "x" N] ["producers" N] ["warpgroup" VAR] ["alternate"] ["mask_map"] ["of" "masks"] ["lanes" N] ["shared" N] ["blocks" N] stage* [overlap] hold* mem* block
+//   tensor   = ("input" | "output" | "scratch" | "counters" | "block") NAME ":" TYPE "[" int,* "]" ["monotone"] ["offset" N]
+//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int ["descending"]),* ")" ["groups" int] ["persistent" ORDER] ["cluster" VAR N] ["threads" N "x" N ["teams" N]] ["producers" N] ["warpgroup" VAR] ["alternate"] ["mask_map"] ["of" "masks"] ["lanes" N] ["shared" N] ["blocks" N] stage* [overlap] hold* mem* block
 //   stage    = "stage" TENSOR "at" VAR "in" SPACE ["ring" N] ["width" N] ["via" VIA] ["align" AXIS N] ["held"]   until stage_tiles
 //   overlap  = "overlap" T "cover" N "/" N                                                     until overlap
 //   hold     = "hold" T                                                                        from stage_tiles until hold_operands
@@ -31,7 +31,7 @@
 //              ["alias" NAME] ["align" AXIS N] ["offset" N]
 //   LAYOUT   = rows [pitch N] | panels | thread_grid<RxC, r x c [by N]> | rows of thread_grid<..>
 //   block    = stmt*
-//   stmt     = "for" VAR "in" int ".." int ["descending"] (serial ["unroll" N] | unrolled | once) block
+//   stmt     = "for" VAR "in" int ".." int ["descending"] (serial ["unroll" N] | unrolled | once | teams) block
 //            | "if" int "uniform" (warp | block) ["cold"] block
 //            | "role" NAME "x" N ["registers" N] block
 //            | "let" VAR "=" int ["own" int]
@@ -46,7 +46,7 @@
 //            | "await" TOKEN ["open" N]
 //            | "advance" (R "to" OP "(" R "," C ")"),+ [slack] "moving" (T "by" expr),*       only until relax_rescale
 //            | "reserve" T ["ahead" view] | "acquire" T ["at" coord,*] | "release" T ["apart"]   one slot of a ring
-//            | "sync"                                              all threads of the role
+//            | "sync" ["team"]                                     all threads of the role, or of the team
 //            | "turn" (take | pass)                                at the tensor cores, among the warpgroups of the role
 //            | "arrive" FLAG "= last of" int "at" TENSOR "[" int,* "]" "for" TENSOR,+     of blocks, with their stores
 //   slack    = "lazy" expr ">" N ["optimistic" T,+ "> 2^" N]
@@ -72,9 +72,12 @@ namespace tile {
 struct Stmt;
 using Block = std::vector<Stmt>;
 
-/// `once` is a peeled iteration: it runs with var = begin, whatever the end is.
+/// `once` is a peeled iteration: it runs with var = begin, whatever the end is. `teams`: the threads of a block are as
+/// many teams, each of which runs one iteration, beside the others. Its tiles are each team's own, and no iteration
+/// reads what another has written. Such a loop stands in the body of a kernel, from 0 to Kernel::teams; behind it the
+/// threads of all teams are those of one block.
 struct For {
-  enum class Kind : std::uint8_t { serial, unrolled, once };
+  enum class Kind : std::uint8_t { serial, unrolled, once, teams };
   std::string var;
   Expr begin, end;
   Kind kind = Kind::serial;
@@ -83,6 +86,9 @@ struct For {
   std::string note;  // "full", "partial": for people
   /// Of a serial loop on GPUs: iterations whose loads are under way together. None reads what another writes to memory.
   int unroll = 1;
+
+  /// A thread comes through the body once.
+  bool passes_once() const { return kind == Kind::once || kind == Kind::teams; }
 
   friend bool operator==(const For&, const For&) = default;
 };
@@ -258,6 +264,8 @@ struct Release {
   friend bool operator==(const Release&, const Release&) = default;
 };
 struct Sync {
+  bool team = false;  // in a loop of teams: of each by itself
+
   friend bool operator==(const Sync&, const Sync&) = default;
 };
 /// Turns go round among the warpgroups of a role: the first begins, and each waits in `take` until the one before it
@@ -343,11 +351,12 @@ struct Kernel {
   /// Persistent blocks take the tiles of the axes after the first in groups, alike in size and of so many at most: all
   /// of a group at one place of the first axis, then at the next. Not given: one after the other.
   std::optional<Expr> tile_group;
-  int thread_rows = 0, thread_columns = 0;  // that compute; 0: not given (CPU)
-  int producers = 0;                        // warpgroups beside them that copy
-  std::string warpgroup;                    // in lets the number of one that computes; empty: no let speaks of it
-  bool alternate = false;                   // a request to take turns at the tensor cores; consumed by take_turns
-  int vector_lanes = 0;                     // CPU; 0: the host's width
+  int thread_rows = 0, thread_columns = 0;  // that compute, of each team; 0: not given (CPU)
+  int teams = 1;
+  int producers = 0;       // warpgroups beside them that copy
+  std::string warpgroup;   // in lets the number of one that computes; empty: no let speaks of it
+  bool alternate = false;  // a request to take turns at the tensor cores; consumed by take_turns
+  int vector_lanes = 0;    // CPU; 0: the host's width
   /// A request to find tiles without an element by computing the conditions, and who asks; consumed by map_masks.
   std::optional<Location> mask_map;
   /// What it computes depends on inputs of conditions alone: a launch may take what an earlier one has left.
@@ -362,12 +371,13 @@ struct Kernel {
   std::vector<Mem> mems;
   Block body;                      // for one output tile
   std::int64_t shared_bytes = -1;  // set by plan_memory
+  std::int64_t team_bytes = 0;     // of which each team has so many, one behind the other; set by plan_memory
   int blocks = 1;                  // that a multiprocessor is to hold at once; set by plan_memory
   std::int64_t barriers = -1;      // place of the barriers of rings that roles share; set by plan_memory
 
-  /// Those that compute, and all of a block.
+  /// Those of a team that compute, and all of a block.
   int threads() const { return thread_rows * thread_columns; }
-  int block_threads() const { return threads() + 128 * producers; }
+  int block_threads() const { return threads() * teams + 128 * producers; }
   int warpgroups() const { return threads() / 128; }  // that compute
   int cluster_blocks() const { return cluster ? cluster->blocks : 1; }
   /// Tiles along an axis, or, along that of a cluster, clusters.
@@ -422,6 +432,11 @@ bool keeps_condition(const If& branch);
 /// The block of a for, an if or a role; nullptr for an instruction.
 const Block* nested_block(const Stmt& stmt);
 Block* nested_block(Stmt& stmt);
+/// The loop of a kernel's teams; null where it has none.
+const For* find_teams(const Kernel& kernel);
+/// What each team does, or the block where it is not made of teams.
+const Block& team_body(const Kernel& kernel);
+Block& team_body(Kernel& kernel);
 /// Calls f on every statement, outer before inner.
 void walk(const Block& block, const std::function<void(const Stmt&)>& f);
 /// Rebuilds inside out: f gets each block after the blocks nested in it.

@@ -16,9 +16,12 @@ constexpr int kThreads = 32;
 /// Registers of a thread that loads of a loop over parts may fill before the first of them is used.
 constexpr int kLoadedRegisters = 64, kMostUnrolled = 16;
 
-/// Rows in tiles, each from blocks of its own; the loop over the parts runs inside.
-Placement placement_of_merge(const Lowering& lowering, const Placement& of, const AxisNumbers& rows) {
-  const AxisParts parts = *of.rfactor();
+/// Rows in tiles, each from blocks of its own; the loop `over` the parts runs inside.
+Placement placement_of_merge(const Lowering& lowering, const Placement& of, const AxisNumbers& rows,
+                             const LoopName& over) {
+  AxisParts parts = *of.rfactor();
+  parts.team_loop.clear();
+  parts.teams = 1;
   PlacementBuilder out(of.name);
   AxisNumbers tiles = rows;
   tiles.emplace_back(lowering.axis, 1);
@@ -27,8 +30,13 @@ Placement placement_of_merge(const Lowering& lowering, const Placement& of, cons
   for (const std::string& row : lowering.rows)
     order.push_back(!rows.empty() && rows[0].first == row ? row + ".o" : row);
   blocks = order;
+  // Teams are merged within a part of their block's.
+  if (over != parts.loop) {
+    order.push_back(parts.loop);
+    blocks.push_back(parts.loop);
+  }
   std::reverse(blocks.begin(), blocks.end());
-  order.push_back(parts.loop);
+  order.push_back(over);
   out.reorder(order);
   if (!blocks.empty()) out.gpu_blocks(blocks);
   out.threads(1, kThreads);
@@ -46,7 +54,8 @@ class MergeBody {
             const StoredStates& stored)
       : recurrence_(recurrence), references_(references), builder_(builder), stored_(stored) {}
 
-  Block build() {
+  /// `finish` adds what is done with the merged states.
+  Block build(const FinishMerge& finish) {
     Block out;
     for (const Slot& slot : recurrence_.slots) {
       const TileName whole = declare(slot, tile_base_of(builder_.lowering, slot));
@@ -56,8 +65,7 @@ class MergeBody {
     }
     append(out, merge_references());
     append(out, merge_others());
-    for (const RowValue& value : recurrence_.values)
-      if (value.output) builder_.add_output(out, value);
+    finish(builder_, out);
     return out;
   }
 
@@ -94,7 +102,7 @@ class MergeBody {
 
   /// What waits for memory here is a row's chain of additions, which is short: so many loads at once.
   int unroll_of(const Block& body) const {
-    const int threads = builder_.kernel.threads();
+    const int threads = builder_.kernel.threads() * builder_.kernel.teams;
     if (threads == 0) return 1;
     std::int64_t registers = 0;
     for (const Stmt& stmt : body)
@@ -199,34 +207,41 @@ std::vector<const NestLoop*> loops_that_share(const Lowering& lowering, const Ne
   return loops;
 }
 
+void add_outputs(const Recurrence& recurrence, KernelBuilder& builder, Block& block) {
+  for (const RowValue& value : recurrence.values)
+    if (value.output) builder.add_output(block, value);
+}
+
 Kernel lower_merge(Lowering& lowering, const Recurrence& recurrence, const std::vector<const Slot*>& references,
                    const Placement& placement, const StoredStates& states, const std::string& kernel) {
-  const Placement own = placement_of_merge(lowering, placement, {});
+  const Placement own = placement_of_merge(lowering, placement, {}, placement.rfactor()->loop);
   KernelBuilder builder(lowering, own, kernel);
-  Block body = MergeBody(recurrence, references, builder, states).build();
+  Block body = MergeBody(recurrence, references, builder, states).build([&](KernelBuilder& merge, Block& out) {
+    add_outputs(recurrence, merge, out);
+  });
   return builder.finish(std::move(body));
 }
 
-Block merge_by_last_block(KernelBuilder& builder, const Recurrence& recurrence,
-                          const std::vector<const Slot*>& references, const Placement& placement,
-                          const StoredStates& states, const std::string& counters) {
+namespace {
+
+/// A merge by all threads of a block, of the rows of its tile: over the parts that the loop `over` counts.
+Block merge_in_block(KernelBuilder& builder, const Recurrence& recurrence, const std::vector<const Slot*>& references,
+                     const Placement& placement, const StoredStates& states, const LoopName& over,
+                     const std::string& parts_axis, const FinishMerge& finish) {
   Lowering& lowering = builder.lowering;
   // A warp a row, or, where rows are fewer, several; a worker of the CPU takes one row at a time.
-  const int warps = std::max(1, builder.kernel.threads() / kThreads);
+  const int warps = std::max(1, builder.kernel.threads() * builder.kernel.teams / kThreads);
   const int rows = std::gcd(warps, builder.nest.rows);
   AxisNumbers tiled;
   if (!lowering.rows.empty()) tiled.emplace_back(builder.nest.row, rows);
-  const Placement own = placement_of_merge(lowering, placement, tiled);
+  const Placement own = placement_of_merge(lowering, placement, tiled, over);
   KernelBuilder merge(builder, own);
   merge.kernel.thread_rows = builder.kernel.thread_rows;
   merge.kernel.thread_columns = builder.kernel.thread_columns;
-  Block body = MergeBody(recurrence, references, merge, states).build();
+  merge.kernel.teams = builder.kernel.teams;
+  Block body = MergeBody(recurrence, references, merge, states).build(finish);
 
-  // Which blocks merge together is what the grid says, the parts left out. Rows of a block that its loops run over are
-  // run over here, too.
-  Arrive arrive{merge.names.fresh("last"), lowering.extent_of(lowering.parts_axis), counters, {}, {}};
-  for (const NestLoop* loop : loops_that_share(lowering, builder.nest)) arrive.indices.push_back(variable(loop->var));
-  for (const auto& [name, part] : states.parts) arrive.stores.push_back(part.read.tensor);
+  // Rows of a block that its loops run over are run over here, too.
   for (auto row = lowering.rows.rbegin(); row != lowering.rows.rend(); ++row) {
     const NestLoop& outer = *builder.nest.over(*row);
     const NestLoop& inner = *merge.nest.over(*row);
@@ -239,18 +254,40 @@ Block merge_by_last_block(KernelBuilder& builder, const Recurrence& recurrence,
     }
     body = {Stmt{std::move(loop)}};
   }
-  // The part of this block has the name of their axis.
+  // The part of this block, or team, has the name of their axis.
   const std::string part = merge.names.fresh("part");
   body = transform_blocks(body, [&](Block block) {
     for (Stmt& stmt : block)
-      if (auto* loop = std::get_if<For>(&stmt.node); loop && loop->var == lowering.parts_axis) loop->var = part;
+      if (auto* loop = std::get_if<For>(&stmt.node); loop && loop->var == parts_axis) loop->var = part;
     return block;
   });
-  body = substitute(body, {{lowering.parts_axis, variable(part)}});
+  body = substitute(body, {{parts_axis, variable(part)}});
   for (Mem& mem : merge.kernel.mems) builder.kernel.mems.push_back(std::move(mem));
   builder.names = merge.names;
+  return body;
+}
+
+}  // namespace
+
+Block merge_by_last_block(KernelBuilder& builder, const Recurrence& recurrence,
+                          const std::vector<const Slot*>& references, const Placement& placement,
+                          const StoredStates& states, const std::string& counters) {
+  Lowering& lowering = builder.lowering;
+  // Which blocks merge together is what the grid says, the parts left out.
+  Arrive arrive{builder.names.fresh("last"), lowering.extent_of(lowering.parts_axis), counters, {}, {}};
+  for (const NestLoop* loop : loops_that_share(lowering, builder.nest)) arrive.indices.push_back(variable(loop->var));
+  for (const auto& [name, part] : states.parts) arrive.stores.push_back(part.read.tensor);
+  Block body =
+      merge_in_block(builder, recurrence, references, placement, states, placement.rfactor()->loop, lowering.parts_axis,
+                     [&](KernelBuilder& merge, Block& out) { add_outputs(recurrence, merge, out); });
   const Expr last = variable(arrive.flag);
   return {{std::move(arrive)}, {If{last, If::Uniform::block, false, std::move(body)}}};
+}
+
+Block merge_teams(KernelBuilder& builder, const Recurrence& recurrence, const std::vector<const Slot*>& references,
+                  const Placement& placement, const StoredStates& states, const FinishMerge& finish) {
+  return merge_in_block(builder, recurrence, references, placement, states, placement.rfactor()->team_loop,
+                        builder.lowering.teams_axis, finish);
 }
 
 }  // namespace astatide::tile

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -33,6 +34,12 @@ StoredStates states_in(const std::map<std::string, StoredTensor>& tensors);
 /// Slots whose new values others move to. Throws UserError where such a one moves itself.
 std::vector<const Slot*> references_of_moves(const Recurrence& recurrence);
 
+/// What is done with merged states, which the builder has as the values of the slots.
+using FinishMerge = std::function<void(KernelBuilder& builder, Block& block)>;
+
+/// Computes the outputs of states and stores them.
+void add_outputs(const Recurrence& recurrence, KernelBuilder& builder, Block& block);
+
 /// The kernel that merges the states of parts and writes the outputs: a row a tile. `references` are read by the moves
 /// of other slots, and nothing moves them.
 Kernel lower_merge(Lowering& lowering, const Recurrence& recurrence, const std::vector<const Slot*>& references,
@@ -46,5 +53,9 @@ std::vector<const NestLoop*> loops_that_share(const Lowering& lowering, const Ne
 Block merge_by_last_block(KernelBuilder& builder, const Recurrence& recurrence,
                           const std::vector<const Slot*>& references, const Placement& placement,
                           const StoredStates& states, const std::string& counters);
+
+/// The states of a block's teams, by the threads of all of them: what stands behind the teams' loop.
+Block merge_teams(KernelBuilder& builder, const Recurrence& recurrence, const std::vector<const Slot*>& references,
+                  const Placement& placement, const StoredStates& states, const FinishMerge& finish);
 
 }  // namespace astatide::tile

@@ -135,6 +135,13 @@ std::string Lowering::add_scratch(const std::string& base, const std::vector<std
   return tensor.name;
 }
 
+std::string Lowering::add_block_tensor(const std::string& base, const std::vector<std::int64_t>& extents) {
+  Tensor tensor{names.fresh(base), ScalarType::f32, {extent_of(teams_axis)}, Tensor::Role::block};
+  for (const std::int64_t extent : extents) tensor.dims.emplace_back(extent);
+  program.tensors.push_back(tensor);
+  return tensor.name;
+}
+
 std::string Lowering::add_counters(const std::string& base, std::vector<Expr> dims) {
   program.tensors.push_back({names.fresh(base), ScalarType::i32, std::move(dims), Tensor::Role::counters});
   return program.tensors.back().name;
@@ -232,12 +239,14 @@ Nest make_nest(Lowering& lowering, const Placement& placement, FreshNames& names
       order.insert(order.begin(), *name);
     }
   }
-  if (!lowering.parts_axis.empty()) axes.push_back(lowering.parts_axis);
+  for (const std::string& axis : {lowering.parts_axis, lowering.teams_axis})
+    if (!axis.empty()) axes.push_back(axis);
   for (const LoopName& name : order) {
     NestLoop loop;
     loop.name = name;
     loop.axis = name.ends_with(".o") ? name.substr(0, name.size() - 2) : name;
     if (name.ends_with(".s")) loop.axis = lowering.parts_axis;
+    if (name.ends_with(".w")) loop.axis = lowering.teams_axis;
     if (!contains(axes, loop.axis)) throw InternalError(placement.name + " orders the unknown loop " + name);
     const bool is_tile = loop.axis == nest.row || loop.axis == nest.column || nest.cut.contains(loop.axis);
     loop.var = is_tile ? names.fresh(loop.axis + "_o") : loop.axis;

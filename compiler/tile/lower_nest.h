@@ -31,6 +31,7 @@ class Lowering {
   const std::string axis;               // the one that is reduced
   const std::vector<std::string> rows;  // outermost first
   std::string parts_axis;               // that counts the parts of `axis`; empty: it is whole
+  std::string teams_axis;               // ... and of those the parts of a block's teams; empty: a block has none
   Program program;
   FreshNames names;
 
@@ -51,6 +52,8 @@ class Lowering {
   std::string add_axis(const std::string& base, const Expr& extent);
   /// A tensor in global memory over whole axes, f32.
   std::string add_scratch(const std::string& base, const std::vector<std::string>& axes);
+  /// A tensor in a block's shared memory, f32: a place for each team, and in it so many elements along the others.
+  std::string add_block_tensor(const std::string& base, const std::vector<std::int64_t>& extents);
   /// Counters of blocks.
   std::string add_counters(const std::string& base, std::vector<Expr> dims);
   /// An extent that launches choose; who asks for it says by what.

@@ -40,9 +40,12 @@ class RecurrenceLowering {
     lowering_.check_elements(recurrence_.elements);
     if (const auto parts = placement.rfactor())
       lowering_.parts_axis = lowering_.add_axis(recurrence_.axis + "_s", count_of(*parts));
+    if (placement.teams() > 1)
+      lowering_.teams_axis = lowering_.add_axis(recurrence_.axis + "_w", Expr(placement.teams()));
     add_state_tensors(placement);
     KernelBuilder builder(lowering_, placement, lowering_.algorithm.name + (in_parts() ? "_parts" : ""));
     builder_ = &builder;
+    builder.kernel.teams = placement.teams();
     if (in_parts()) name_part();
     if (!chosen_.empty()) lowering_.program.parts = chosen_parts();
     check_places(placement);
@@ -51,7 +54,7 @@ class RecurrenceLowering {
       axes.insert(axes.end(), slot.extra.begin(), slot.extra.end());
       builder.values.insert_or_assign(slot.name, variable(builder.declare(tile_base_of(lowering_, slot), axes)));
     }
-    Block body = state_in_memory_ ? state_in_memory() : state_in_registers();
+    Block body = state_in_memory_ ? state_in_memory() : in_teams() ? state_of_teams(placement) : state_in_registers();
     const bool by_last_block = in_parts() && placement.merge() == MergeBy::last_block;
     if (by_last_block)
       for (Stmt& stmt :
@@ -74,6 +77,7 @@ class RecurrenceLowering {
   }
 
   bool in_parts() const { return !lowering_.parts_axis.empty(); }
+  bool in_teams() const { return !lowering_.teams_axis.empty(); }
 
   /// How many parts there are.
   Expr count_of(const AxisParts& parts) {
@@ -90,7 +94,7 @@ class RecurrenceLowering {
     for (const NestLoop& loop : builder_->nest.loops) {
       // One number for all items, before any tensor is read: that of the longest.
       const Expr count = without_data(loop.count);
-      if (loop.axis == recurrence_.axis) out.most = count;
+      if (loop.axis == recurrence_.axis) out.most = in_teams() ? ceil_div(count, teams()) : count;
       if (loop.grid && loop.axis != lowering_.parts_axis) out.blocks = out.blocks * count;
     }
     return out;
@@ -100,6 +104,10 @@ class RecurrenceLowering {
     const std::string& part = lowering_.parts_axis;
     part_begin_ = builder_->names.fresh(part + "_begin");
     part_end_ = builder_->names.fresh(part + "_end");
+    if (in_teams()) {
+      team_begin_ = builder_->names.fresh(lowering_.teams_axis + "_begin");
+      team_end_ = builder_->names.fresh(lowering_.teams_axis + "_end");
+    }
     builder_->end_of_part = variable(builder_->names.fresh(part + "_limit"));
   }
 
@@ -248,11 +256,68 @@ class RecurrenceLowering {
         part_size_ != 0 ? Expr(part_size_ / builder_->nest.columns) : ceil_div(loop.end, lowering_.extent_of(part));
     Let first{part_begin_, min(variable(part) * each, loop.end)};
     Let last{part_end_, min(variable(part_begin_) + each, loop.end)};
-    Let limit{builder_->end_of_part->as<Variable>()->name,
-              min(variable(part_end_) * Expr(builder_->nest.columns), lowering_.end_of(recurrence_.axis))};
+    Block out{{std::move(first)}, {std::move(last)}};
     loop.begin = variable(part_begin_);
     loop.end = variable(part_end_);
-    return {{std::move(first)}, {std::move(last)}, {std::move(limit)}, std::move(stmt)};
+    if (in_teams()) {
+      const Expr of_team = ceil_div(loop.end - loop.begin, teams());
+      out.push_back({Let{team_begin_, min(loop.begin + variable(lowering_.teams_axis) * of_team, loop.end)}});
+      out.push_back({Let{team_end_, min(variable(team_begin_) + of_team, loop.end)}});
+      loop.begin = variable(team_begin_);
+      loop.end = variable(team_end_);
+    }
+    out.push_back({Let{builder_->end_of_part->as<Variable>()->name,
+                       min(loop.end * Expr(builder_->nest.columns), lowering_.end_of(recurrence_.axis))}});
+    out.push_back(std::move(stmt));
+    return out;
+  }
+
+  Expr teams() const { return lowering_.extent_of(lowering_.teams_axis); }
+
+  /// Where a team leaves the state of a slot for the others. Rows a multiple of all banks apart would lie in the same.
+  StoredPart part_of_team(const Slot& slot) {
+    constexpr std::int64_t kBanks = 32, kPadding = 8;
+    const NestLoop* rows = builder_->nest.over(builder_->nest.row);
+    StoredPart part{{"", {variable(lowering_.teams_axis)}}, slot.extra, slot.name + "_part"};
+    std::vector<std::int64_t> extents;
+    if (rows) {
+      part.read.indices.push_back(variable(builder_->nest.row) - variable(rows->var) * Expr(rows->step));
+      extents.push_back(rows->step);
+    }
+    for (const std::string& axis : slot.extra) {
+      const std::int64_t extent = builder_->extent_of(axis);
+      part.read.indices.push_back(variable(axis));
+      extents.push_back(extent % kBanks == 0 ? extent + kPadding : extent);
+    }
+    part.read.tensor = lowering_.add_block_tensor(slot.name + "_teams", extents);
+    return part;
+  }
+
+  /// Each team leaves its state in the block's shared memory, and all threads merge them.
+  Block state_of_teams(const Placement& placement) {
+    StoredStates states;
+    Block loop = loop_over_tiles(step());
+    Block team = joined({units(), std::move(constants_), std::move(loop)});
+    for (const Slot& slot : recurrence_.slots) {
+      StoredPart part = part_of_team(slot);
+      team.push_back(
+          {Copy{builder_->view(part.read, builder_->tile_axes(part.axes)), tile_of(slot), Via::store, {}, 0}});
+      states.states.of_slot.emplace(slot.name, variable(slot.name));
+      states.parts.emplace(slot.name, std::move(part));
+    }
+    Block out = builder_->inside_loops(std::move(team), builder_->loops_outside());
+    std::get<For>(out.front().node).kind = For::Kind::teams;
+    Block merged = merge_teams(*builder_, recurrence_, references_, placement, states,
+                               [&](KernelBuilder& merge, Block& block) { store_merged(merge, block); });
+    return joined({std::move(out), std::move(merged)});
+  }
+
+  void store_merged(KernelBuilder& merge, Block& block) const {
+    for (const Slot& slot : recurrence_.slots) {
+      const auto& [tensor, axes] = state_tensors_.at(slot.name);
+      block.push_back(
+          {Copy{merge.view(tensor, axes), merge.values.at(slot.name).as<Variable>()->name, Via::store, {}, 0}});
+    }
   }
 
   Block state_in_registers() {
@@ -381,9 +446,10 @@ class RecurrenceLowering {
   std::map<std::string, StoredTensor> state_tensors_;
   bool state_in_memory_ = false;       // between the tiles of the axis
   std::string part_begin_, part_end_;  // tiles
-  std::int64_t part_size_ = 0;         // elements; 0: as many as the number of parts gives
-  std::string arrivals_;               // counters of the blocks whose states one of them merges
-  std::string chosen_;                 // the extent that says how many parts there are, if launches choose
+  std::string team_begin_, team_end_;
+  std::int64_t part_size_ = 0;  // elements; 0: as many as the number of parts gives
+  std::string arrivals_;        // counters of the blocks whose states one of them merges
+  std::string chosen_;          // the extent that says how many parts there are, if launches choose
 };
 
 }  // namespace

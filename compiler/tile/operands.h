@@ -58,13 +58,15 @@ struct Mem {
 int panel_columns(const Mem& mem);
 
 struct Tensor {
-  /// Counters are integers that are 0 when a kernel starts, and when it has ended; only arrivals touch them.
-  enum class Role : std::uint8_t { input, output, scratch, counters };
+  /// Counters are integers that are 0 when a kernel starts, and when it has ended; only arrivals touch them. What is of
+  /// a block lies in its shared memory, its first dimension counts teams, and its others are numbers.
+  enum class Role : std::uint8_t { input, output, scratch, counters, block };
   std::string name;
   ScalarType type = ScalarType::f32;
   std::vector<Expr> dims;  // over extents, outermost first
   Role role = Role::input;
-  bool monotone = false;  // along the last dimension no element is less than the one before it
+  bool monotone = false;     // along the last dimension no element is less than the one before it
+  std::int64_t offset = -1;  // of a block, in bytes: in the memory of each team; set by plan_memory
 
   friend bool operator==(const Tensor&, const Tensor&) = default;
 };

@@ -116,10 +116,37 @@ std::optional<Parameter> tensor_map_of(const Kernel& kernel, const std::string& 
 
 bool is_dense_in(const Program& program, const std::string& tensor, int vector) {
   const Tensor* found = program.find_tensor(tensor);
+  if (found->role == Tensor::Role::block) return evaluate_integer(found->dims.back(), {}) % vector == 0;
   if (found->role != Tensor::Role::scratch || found->dims.empty()) return false;
   for (const std::string& name : free_variables(found->dims.back()))
     if (!program.known.contains(name)) return false;
   return evaluate_integer(found->dims.back(), program.known) % vector == 0;
+}
+
+std::vector<std::string> block_tensors_of(const Program& program, const Kernel& kernel) {
+  std::set<std::string> stored;
+  walk(kernel.body, [&](const Stmt& stmt) {
+    const auto* copy = std::get_if<Copy>(&stmt.node);
+    if (const auto* view = copy ? std::get_if<View>(&copy->dst) : nullptr) stored.insert(view->tensor);
+  });
+  std::vector<std::string> out;
+  for (const Tensor& tensor : program.tensors)
+    if (tensor.role == Tensor::Role::block && stored.contains(tensor.name)) out.push_back(tensor.name);
+  return out;
+}
+
+std::int64_t elements_of_team(const Tensor& tensor) {
+  std::int64_t out = 1;
+  for (std::size_t dim = 1; dim < tensor.dims.size(); ++dim) out *= evaluate_integer(tensor.dims[dim], {});
+  return out;
+}
+
+std::vector<std::int64_t> strides_in_team(const Tensor& tensor) {
+  std::vector<std::int64_t> out;
+  std::int64_t stride = elements_of_team(tensor);
+  for (std::size_t dim = 1; dim < tensor.dims.size(); ++dim)
+    out.push_back(stride /= evaluate_integer(tensor.dims[dim], {}));
+  return out;
 }
 
 Expr choice_of_parts(const ChosenParts& parts, const Expr& resident) {
@@ -141,7 +168,7 @@ std::vector<Parameter> parameters_of(const Program& program, const Kernel& kerne
 
   std::vector<Parameter> out;
   for (const Tensor& tensor : program.tensors) {
-    if (!touched.contains(tensor.name)) continue;
+    if (!touched.contains(tensor.name) || tensor.role == Tensor::Role::block) continue;
     if (const auto map = tensor_map_of(kernel, tensor.name)) {
       out.push_back(*map);
       continue;

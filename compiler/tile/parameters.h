@@ -51,8 +51,13 @@ const View* view_stored_by_tma(const Stmt& stmt);
 /// Tiles that TMA loads: with roles, in slots that the producer passes on to the consumers.
 std::set<TileName> tiles_loaded_by_tma(const Block& block);
 /// Whether rows of a tensor are contiguous and begin at multiples of so many elements, whatever a launch passes: those
-/// of scratch tensors do, which a launch lays out densely itself, where their length is known.
+/// of scratch tensors do, which a launch lays out densely itself, where their length is known, and those of a block.
 bool is_dense_in(const Program& program, const std::string& tensor, int vector);
+/// Tensors in the shared memory of a kernel's block, in the program's order.
+std::vector<std::string> block_tensors_of(const Program& program, const Kernel& kernel);
+/// Elements of one team's part of such a tensor, and the strides of its dimensions behind the first.
+std::int64_t elements_of_team(const Tensor& tensor);
+std::vector<std::int64_t> strides_in_team(const Tensor& tensor);
 /// ChosenParts::choose as an expression over the extents and `resident`.
 Expr choice_of_parts(const ChosenParts& parts, const Expr& resident);
 std::vector<Parameter> parameters_of(const Program& program, const Kernel& kernel);

@@ -128,6 +128,9 @@ std::string print_for(const For& s) {
     case For::Kind::once:
       out += " once";
       break;
+    case For::Kind::teams:
+      out += " teams";
+      break;
   }
   return out + (s.note.empty() ? "" : "  # " + s.note);
 }
@@ -162,7 +165,7 @@ std::string print_head(const Stmt& stmt) {
       [](const Reserve& s) { return "reserve " + s.tile + (s.ahead ? " ahead " + print_view(*s.ahead) : ""); },
       [](const Acquire& s) { return "acquire " + s.tile + (s.at.empty() ? "" : " at " + print_coordinates(s.at)); },
       [](const Release& s) { return "release " + s.tile + (s.apart ? " apart" : ""); },
-      [](const Sync&) { return std::string("sync"); },
+      [](const Sync& s) { return std::string(s.team ? "sync team" : "sync"); },
       [](const Turn& s) { return std::string(s.what == Turn::Do::take ? "turn take" : "turn pass"); },
       [](const Arrive& s) {
         return "arrive " + s.flag + " = last of " + print_index(s.of) + " at " + s.counters + "[" +
@@ -240,9 +243,11 @@ std::string print_tensor(const Tensor& tensor) {
   const char* role = tensor.role == Tensor::Role::input      ? "input   "
                      : tensor.role == Tensor::Role::output   ? "output  "
                      : tensor.role == Tensor::Role::counters ? "counters "
+                     : tensor.role == Tensor::Role::block    ? "block   "
                                                              : "scratch ";
   return role + tensor.name + ": " + std::string(name_of(tensor.type)) + "[" + join(tensor.dims, ", ", print_index) +
-         (tensor.monotone ? "] monotone" : "]");
+         (tensor.monotone ? "] monotone" : "]") +
+         (tensor.offset >= 0 ? " offset " + std::to_string(tensor.offset) : "");
 }
 
 std::string print_numbers(const std::map<std::string, std::int64_t>& numbers, const char* relation) {
@@ -275,6 +280,7 @@ std::string print(const Kernel& kernel) {
   if (kernel.cluster) out += " cluster " + kernel.cluster->var + " " + std::to_string(kernel.cluster->blocks);
   if (kernel.threads() != 0)
     out += " threads " + std::to_string(kernel.thread_rows) + " x " + std::to_string(kernel.thread_columns);
+  if (kernel.teams > 1) out += " teams " + std::to_string(kernel.teams);
   if (kernel.producers != 0) out += " producers " + std::to_string(kernel.producers);
   if (!kernel.warpgroup.empty()) out += " warpgroup " + kernel.warpgroup;
   if (kernel.alternate) out += " alternate";

@@ -122,6 +122,8 @@ std::string_view name_of(Kind kind) {
       return "meet in the warp";
     case Kind::meet_warpgroup:
       return "meet in the warpgroup";
+    case Kind::meet_team:
+      return "meet in the team";
     case Kind::meet_cluster:
       return "meet in the cluster";
     case Kind::take_turn:
@@ -317,7 +319,9 @@ SyncOps Synchronization::before(const Stmt& stmt) const {
              .barrier = 1 + groups,
              .count = groups}};
   }
-  if (std::holds_alternative<Sync>(stmt.node)) {
+  if (const auto* s = std::get_if<Sync>(&stmt.node)) {
+    if (s->team && kernel_.threads() == kWarp) return {{.kind = Kind::meet_warp}};
+    if (s->team) return {{.kind = Kind::meet_team, .barrier = 1, .count = kernel_.threads()}};
     SyncOps out;
     // What threads have written is read by wgmma's own proxy.
     if (has_wgmma_) out.push_back({.kind = Kind::fence_proxy});
@@ -325,7 +329,9 @@ SyncOps Synchronization::before(const Stmt& stmt) const {
     return out;
   }
   if (std::holds_alternative<Arrive>(stmt.node))
-    return {{.kind = Kind::meet, .barrier = has_roles() ? kRoleBarrier : kBlockBarrier, .count = kernel_.threads()}};
+    return {{.kind = Kind::meet,
+             .barrier = has_roles() ? kRoleBarrier : kBlockBarrier,
+             .count = kernel_.threads() * kernel_.teams}};
   if (const auto* s = std::get_if<Mma>(&stmt.node))
     return s->by == Family::wgmma ? SyncOps{{.kind = Kind::fence_products}} : SyncOps{};
   if (const auto* s = std::get_if<Copy>(&stmt.node))

@@ -20,7 +20,7 @@ inline constexpr std::string_view kTilePlaces = "next_tiles";
 /// Threads of a warp and of a warpgroup.
 inline constexpr int kWarp = 32, kWarpgroup = 128;
 /// Named barriers of a block (PTX ISA, bar): number 0 is that of all its threads, the next are those of single
-/// warpgroups and of their turns, the last is that of a role.
+/// warpgroups and of their turns, or of teams, the last is that of a role.
 inline constexpr int kBlockBarrier = 0, kRoleBarrier = 15;
 
 struct SyncOp {
@@ -34,6 +34,7 @@ struct SyncOp {
     meet,             // `count` threads at named barrier `barrier`
     meet_warp,        // the lanes of a warp
     meet_warpgroup,   // the threads of a warpgroup, at the barrier `barrier` + its number
+    meet_team,        // the `count` threads of a team, at the barrier `barrier` + its number
     meet_cluster,     // all threads of all blocks of a cluster
     take_turn,        // waits at the barrier `barrier` + its number for the warpgroup before it, of `count`
     pass_turn,        // arrives at that of the next warpgroup

@@ -73,6 +73,7 @@ void verify(const Program& program, std::string_view after_pass) {
     verify_uniformity(v);
     verify_roles(v);
     verify_cluster(v);
+    verify_teams(v);
     verify_from_pass_on(v);
   }
 }

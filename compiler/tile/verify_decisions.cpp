@@ -155,9 +155,10 @@ void verify_memory_plan(const Verified& v) {
     if (place.offset % kPlaceAlignment != 0)
       v.fail(mem.name + " lies at " + std::to_string(place.offset) + ", which is no multiple of " +
              std::to_string(kPlaceAlignment));
-    if (place.offset + mem.byte_count() > v.kernel.shared_bytes)
+    const std::int64_t bytes = v.kernel.teams > 1 ? v.kernel.team_bytes : v.kernel.shared_bytes;
+    if (place.offset + mem.byte_count() > bytes)
       v.fail(mem.name + " ends at " + std::to_string(place.offset + mem.byte_count()) + ", the kernel asks for " +
-             std::to_string(v.kernel.shared_bytes) + " bytes");
+             std::to_string(bytes) + " bytes");
   }
 }
 

@@ -47,7 +47,7 @@ class Flow {
 
  private:
   static bool runs(const For& loop) {
-    if (loop.kind == For::Kind::once) return true;
+    if (loop.passes_once()) return true;
     const auto* begin = loop.begin.as<Integer>();
     const auto* end = loop.end.as<Integer>();
     return begin && end && begin->value < end->value;
@@ -59,7 +59,7 @@ class Flow {
     end_of_body(stmt, before, state);
     // The states of a rule are finite and joins go one way; the bound is against a rule that breaks this.
     constexpr int kMaxRounds = 16;
-    if (loop.kind != For::Kind::once) {
+    if (!loop.passes_once()) {
       State head = before;
       for (int round = 0; round < kMaxRounds; ++round) {
         State next = head;

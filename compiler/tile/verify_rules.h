@@ -75,6 +75,9 @@ void verify_roles(const Verified& v);
 /// A cluster is along the first tile axis. Its blocks make the same copies to all of them, each as often as the others,
 /// of tiles whose rows they can share; a tile's slots are filled by such copies or by others.
 void verify_cluster(const Verified& v);
+/// Teams have one loop, in the kernel's body, whose tiles nothing else touches. From insert_barriers on they meet by
+/// themselves in it, once more in front of what they leave for the others, and all behind it.
+void verify_teams(const Verified& v);
 /// Takes and passes alternate on every path of a role of several warpgroups, and where there are any every wgmma stands
 /// in a turn. What a turn waits for does not wait for another's: no ring is acquired in it behind its own release. From
 /// take_turns on no request for turns is left.

@@ -162,4 +162,64 @@ TEST_CASE("blocks that stay, and outputs that tma stores, have no parts") {
                  Contains("note: copy: vector"));
 }
 
+namespace {
+
+/// kDecode with the part of each block shared by teams.
+std::string in_teams(const std::string& from = "", const std::string& to = "", const std::string& teams = "4") {
+  std::string text = with(kDecode, kEightParts, "rfactor: {j: [j.s, 8, j.w, " + teams + "]}");
+  text = with(text, "[b, h, i.o, j.s, j.o]", "[b, h, i.o, j.s, j.w, j.o]");
+  text = with(text, "threads: [16, 16]", "threads: [8, 8]");
+  text = with(text, "stage_at: j.s", "stage_at: j.w");
+  return Request{.schedule = from.empty() ? text : with(text, from, to)}.message();
+}
+
+}  // namespace
+
+TEST_CASE("teams are a number of the loop around the tiles, and no more than their barriers and a block's threads") {
+  CHECK(in_teams() == "");
+  CHECK_THAT(parse_of_parts("{j: [j.s, 8, j.w, some]}"), Contains("rfactor: 'some', wanted is the number of teams"));
+  CHECK_THAT(parse_of_parts("{j: [j.s, 8, j.w]}"), Contains("rfactor: a map, wanted is an axis with a loop"));
+  CHECK_THAT(parse_of_parts("{j: [j.s, 8, j.t, 2]}"),
+             Contains("j.t is not the loop over the teams that share a part of j") && Contains("note: that is j.w"));
+  for (const char* number : {"1", "33"})
+    CHECK_THAT(parse_of_parts("{j: [j.s, 8, j.w, " + std::string(number) + "]}"),
+               Contains("rfactor of O: " + std::string(number) + " teams, allowed are 2 to 32"));
+  CHECK_THAT(in_teams("", "", "15"),
+             Contains("15 teams of more than a warp meet at barriers of their own, of which there are 14"));
+  CHECK_THAT(in_teams("threads: [8, 8]", "threads: [16, 32]"),
+             Contains("threads of O: 4 teams of 512 threads, a block of sm_80 has at most 1024"));
+}
+
+TEST_CASE("a team has a loop and tiles of its own") {
+  CHECK_THAT(in_teams("[j.s, i.o, h, b]", "[j.w, j.s, i.o, h, b]"),
+             Contains("rfactor of O: j.w is spread over blocks, and it runs over the teams of one"));
+  CHECK_THAT(in_teams("stage_at: j.w", "stage_at: j.s"),
+             Contains("stage_at of Q: at j.s one copy would be for all 4 teams, and each waits for its own alone") &&
+                 Contains("note: stage_at: j.w"));
+  CHECK_THAT(in_teams("reorder: [b, h, i.o, j.s, j.w, j.o], gpu_blocks: [j.s, i.o, h, b]",
+                      "reorder: [b, h, j.s, i.o, j.w, j.o], gpu_blocks: [j.s, h, b]"),
+             Contains("rfactor of O: between the loops over blocks and j.o stands j.w and nothing else"));
+  CHECK_THAT(split_with("[b, h, i.o, j.s, j.o]", "[b, h, i.o, j.s, j.w, j.o]"),
+             Contains("reorder of O: j.w runs over parts of j, and no rfactor splits it"));
+}
+
+TEST_CASE("teams take room for each, and stand beside no warps and on no CPU") {
+  CHECK_THAT(in_teams("tile: {i: 16, j: 64}", "tile: {i: 16, j: 256}"),
+             Contains("bytes of shared memory, sm_80 has") && Contains("K 4 teams of 256x64"));
+  Request warps;
+  warps.type = ScalarType::bf16;
+  warps.schedule =
+      "target: sm_90a\nwarps: {producer: 1, consumer: 1}\nO: {tile: {i: 64, j: 64}, rfactor: {j: [j.s, 8, j.w, 2]}, "
+      "reorder: [b, h, i.o, j.s, j.w, j.o], gpu_blocks: [j.s, i.o, h, b]}\nS: {compute_at: j.o, mma: wgmma}\n"
+      "P: {compute_at: j.o}\nQ: {stage_at: j.w, copy: tma}\nK: {stage_at: j.o, copy: tma}\n"
+      "V: {stage_at: j.o, copy: tma}\n";
+  CHECK_THAT(warps.message(),
+             Contains("rfactor of O: 2 teams beside warps: a producer copies for all consumers of a block"));
+  Request cpu;
+  cpu.schedule =
+      "target: cpu\nO: {tile: {i: 16, j: 64}, rfactor: {j: [j.s, 8, j.w, 2]}, reorder: [b, h, i.o, j.s, j.w, j.o], "
+      "parallel: [j.s, i.o, h, b]}\n";
+  CHECK_THAT(cpu.message(), Contains("rfactor of O: 2 teams of threads, and a core of a CPU has one"));
+}
+
 }  // namespace astatide

@@ -89,6 +89,9 @@ TEST_CASE("query heads of a group and queries are the rows of one tile") {
 TEST_CASE("the last block of those that make parts of a size merges them, in one kernel") {
   require_goldens("causal_gqa_decode_last_block", "causal_gqa");
 }
+TEST_CASE("teams of a block leave states in its shared memory, which all of its threads merge") {
+  require_goldens("causal_gqa_decode_teams", "causal_gqa");
+}
 TEST_CASE("outputs of parts are merged by one kernel, a row a block") {
   require_texts(source_path("tests/golden/causal_gqa_merge"), stages_of_merge("causal_gqa"));
 }

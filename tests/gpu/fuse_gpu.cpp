@@ -47,9 +47,9 @@ const std::vector<std::pair<int, int>> kLengths = {{1, 1}, {1, 3000}, {2, 0}, {3
 TEST_CASE("fused rows: decoding gives what each head by itself does") {
   ASTATIDE_NEED_GPU();
   unsigned seed = 70;
-  for (const char* schedule : {"simt/decode_gqa", "sm80/decode_gqa", "sm90/decode_gqa"}) {
+  for (const char* schedule : {"simt/decode_gqa", "sm80/decode_gqa", "sm90/decode_gqa", "sm90/decode_gqa_teams"}) {
     if (!runs_here(schedule)) continue;
-    const bool by_tma = std::string(schedule).starts_with("sm90/");
+    const bool by_tma = std::string(schedule) == "sm90/decode_gqa";
     for (const auto& [heads, groups] : {std::pair{4, 4}, {8, 4}, {8, 2}, {8, 1}, {16, 1}, {6, 2}, {10, 2}})
       for (const auto& [sq, sk] : kLengths)
         for (const bool causal : {false, true}) {
@@ -85,9 +85,39 @@ TEST_CASE("fused rows: a group that is no part of a box is refused by name and n
                     Contains("tma copies 64 rows of Q at a time, which Hq/Hkv = 3 does not divide"));
 }
 
+TEST_CASE("teams: of one warp and of several, on multiply-adds and tensor cores, give what blocks by themselves do") {
+  ASTATIDE_NEED_GPU();
+  struct Form {
+    std::string threads, tile, parts, merge, cores;
+  };
+  const std::vector<Form> forms = {{"8, 4", "r: 16, j: 32", "auto, j.w, 4", "last_block", "mma: mma_sync"},
+                                   {"16, 4", "r: 32, j: 16", "3, j.w, 5", "kernel", "mma: mma_sync"},
+                                   {"8, 8", "r: 16, j: 32", "{split_size: 256}, j.w, 2", "last_block", ""},
+                                   {"1, 32", "r: 4, j: 32", "2, j.w, 3", "last_block", ""}};
+  unsigned seed = 1100;
+  for (const Form& form : forms) {
+    const bool mma = !form.cores.empty();
+    const std::string copy = mma ? ", copy: cp_async" : "", ring = mma ? ", ring_buffer: 3" : "";
+    const Schedule schedule = parse_schedule(
+        "target: sm_80\nrewrite: {online: {rescale: optimistic}}\nO: {split: {h: [hk, g]}, fuse: {r: [g, i]}, tile: {" +
+            form.tile + "}, rfactor: {j: [j.s, " + form.parts + "]}, merge: " + form.merge +
+            ", reorder: [b, hk, r.o, j.s, j.w, j.o], gpu_blocks: [j.s, r.o, hk, b], threads: [" + form.threads +
+            "]}\nS: {compute_at: j.o, store_in: register" + (mma ? ", " + form.cores : "") +
+            "}\nP: {compute_at: j.o, store_in: " + (mma ? "register" : "shared") + "}\nQ: {stage_at: j.w" + copy +
+            "}\nK: {stage_at: j.o" + copy + ring + "}\nV: {stage_at: j.o" + copy + ring + "}\n",
+        "teams.yaml");
+    for (const auto& [heads, groups] : {std::pair{8, 2}, {6, 2}})
+      for (const auto& [sq, sk] : kLengths) {
+        INFO(print_schedule(schedule) << " Hq " << heads << " Sq " << sq << " Sk " << sk);
+        const Case c = grouped(true, ScalarType::bf16, heads, groups, sq, sk, 64, seed += 3);
+        require_close(run_case(c, schedule, Device::cuda(0)), run_case(c, "simt/flash2", Device::cuda(0)), 1.6e-2);
+      }
+  }
+}
+
 TEST_CASE("fused rows: heads beside each other in memory, as models have them") {
   ASTATIDE_NEED_GPU();
-  for (const char* schedule : {"simt/decode_gqa", "sm80/decode_gqa", "sm90/decode_gqa"}) {
+  for (const char* schedule : {"simt/decode_gqa", "sm80/decode_gqa", "sm90/decode_gqa", "sm90/decode_gqa_teams"}) {
     if (!runs_here(schedule)) continue;
     INFO(schedule);
     const Case dense = grouped(true, ScalarType::bf16, 8, 2, 5, 300, 64, 900);

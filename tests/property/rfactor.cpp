@@ -22,6 +22,8 @@ struct PartForm {
   bool by_last_block = false;
 };
 
+const std::string kTeams = "reorder: [b, h, i.o, j.s, j.w, j.o], gpu_blocks: [j.s, i.o, h, b]";
+
 const std::vector<PartForm> kPartForms = {
     {.parts = "3"},
     {.parts = "9", .score = ", overlap: {cover: 1/2}"},
@@ -45,6 +47,18 @@ const std::vector<PartForm> kPartForms = {
      .order = "reorder: [b, h, j.s, j.o, i.o], gpu_blocks: [j.s, h, b]",
      .q_at = "i.o",
      .inner = "i.o",
+     .by_last_block = true},
+    {.parts = "3, j.w, 2", .order = kTeams, .q_at = "j.w"},
+    {.parts = "auto, j.w, 4", .order = kTeams, .q_at = "j.w", .by_last_block = true},
+    {.parts = "2, j.w, 3",
+     .rescale = "optimistic, grow: 1, over: 3",
+     .order = kTeams + ", descending: [j.o]",
+     .q_at = "j.w"},
+    {.parts = "{split_size: 24}, j.w, 3",
+     .rescale = "lazy, grow: 2",
+     .score = ", overlap: {cover: 1/2}",
+     .order = kTeams,
+     .q_at = "j.w",
      .by_last_block = true}};
 
 /// Tiles of 4 rows and 12 columns, without what the algorithm has not.
@@ -124,7 +138,10 @@ TEST_CASE("parts of an algorithm without rows are merged by one block") {
         "target: cpu\nL: {tile: {j: 16}, rfactor: {j: [j.s, auto]}, merge: last_block, parallel: [j.s]}\n",
         "target: sm_80\nL: {tile: {j: 64}, rfactor: {j: [j.s, {split_size: 64}]}, merge: last_block, "
         "gpu_blocks: [j.s], threads: [2, 32]}\n",
-        "target: sm_80\nL: {tile: {j: 64}, rfactor: {j: [j.s, 3]}, gpu_blocks: [j.s], threads: [1, 32]}\n"})
+        "target: sm_80\nL: {tile: {j: 64}, rfactor: {j: [j.s, 3]}, gpu_blocks: [j.s], threads: [1, 32]}\n",
+        "target: sm_80\nL: {tile: {j: 64}, rfactor: {j: [j.s, 2, j.w, 3]}, merge: last_block, reorder: [j.s, j.w, "
+        "j.o], "
+        "gpu_blocks: [j.s], threads: [1, 32]}\n"})
     for (const std::int64_t length : {0, 1, 16, 300}) {
       INFO(text << "N " << length);
       std::mt19937 random(7);
@@ -158,7 +175,8 @@ std::map<std::string, DoubleTensor> bits_of(const Algorithm& algorithm, const Sc
 TEST_CASE("with a split_size a row has the same bits whatever batch it is in") {
   const Algorithm algorithm = example_algorithm("causal_gqa");
   for (const PartForm& form :
-       {PartForm{.parts = "{split_size: 24}"}, PartForm{.parts = "{split_size: 24}", .by_last_block = true}}) {
+       {PartForm{.parts = "{split_size: 24}"}, PartForm{.parts = "{split_size: 24}", .by_last_block = true},
+        PartForm{.parts = "{split_size: 36}, j.w, 3", .order = kTeams, .q_at = "j.w"}}) {
     const Schedule schedule = in_parts(algorithm, form);
     INFO(print_schedule(schedule));
     std::mt19937 random(11);

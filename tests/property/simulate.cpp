@@ -91,6 +91,33 @@ TEST_CASE("lanes that go on before they have met are found where a slot is fille
              Catch::Contains("while lanes of a warp may still wait for the one before"));
 }
 
+TEST_CASE("teams of several warps meet by themselves, and all of them where they leave their states") {
+  const std::string text =
+      "target: sm_80\nrewrite: {online: {rescale: optimistic}}\nO: {split: {h: [hk, g]}, fuse: {r: [g, i]}, tile: {r: "
+      "32, j: 16}, rfactor: {j: [j.s, 2, j.w, 3]}, merge: last_block, reorder: [b, hk, r.o, j.s, j.w, j.o], "
+      "gpu_blocks: [j.s, r.o, hk, b], threads: [16, 4]}\nS: {compute_at: j.o, mma: mma_sync}\nP: {compute_at: j.o}\n"
+      "Q: {stage_at: j.w, copy: cp_async}\nK: {stage_at: j.o, copy: cp_async, ring_buffer: 2}\n"
+      "V: {stage_at: j.o, copy: cp_async, ring_buffer: 2}\n";
+  const SimulatedCase simulated =
+      simulated_case("causal_gqa", parse_schedule(text, "s.yaml"), {{"Sq", 17}, {"Sk", 260}});
+  CHECK(what_is_found(simulated.program, simulated.arguments, 3).empty());
+  const sim::Run run = sim::simulate(simulated.program, simulated.arguments, {.round_storage = false});
+  CHECK(distance(run.outputs, evaluate(simulated.algorithm, simulated.arguments)) < kTolerance);
+  for (const bool of_team : {true, false}) {
+    tile::Program changed = simulated.program;
+    for (tile::Kernel& kernel : changed.kernels)
+      kernel.body = tile::transform_blocks(kernel.body, [&](tile::Block block) {
+        std::erase_if(block, [&](const tile::Stmt& stmt) {
+          const auto* sync = std::get_if<tile::Sync>(&stmt.node);
+          return sync && sync->team == of_team;
+        });
+        return block;
+      });
+    INFO(of_team);
+    CHECK_THAT(what_is_found(changed, simulated.arguments, 3), Catch::Contains(of_team ? "_s is " : "_teams is read"));
+  }
+}
+
 TEST_CASE("a finding says which roles wait for each other") {
   SimulatedCase simulated = simulated_case("attention", "sm90/flash3", {{"Sq", 16}, {"Sk", 200}});
   // The consumers keep a slot of V.

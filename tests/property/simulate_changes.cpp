@@ -58,6 +58,7 @@ std::vector<Plan> plans() {
       {"sm90/flash3_d256", "causal_gqa", around},
       {"sm90/decode", "causal_gqa", {{{"Hq", 1}, {"Sq", 5}, {"Sk", 1000}}, {{"Hq", 1}, {"Sq", 40}, {"Sk", 300}}}, 4},
       {"sm90/decode_gqa", "causal_gqa", {{{"Sq", 5}, {"Sk", 900}}, {{"Sq", 5}, {"Sk", 11000}}}},
+      {"sm90/decode_gqa_teams", "causal_gqa", {{{"Sq", 5}, {"Sk", 700}}}},
       {"sm90/wide", "causal_gqa", {several, few}},
       {"sm90/wide_gqa", "causal_gqa", {several, few}}};
 }
@@ -82,8 +83,8 @@ std::string why_without_effect(const Plan& plan, const std::vector<sim::Site>& s
       break;
     }
   // insert_barriers takes slots of a ring for one place, and what a block stores tile after tile for another's.
-  const bool decode =
-      plan.schedule == "sm80/decode" || plan.schedule == "sm90/decode" || plan.schedule == "sm80/decode_gqa";
+  const bool decode = plan.schedule == "sm80/decode" || plan.schedule == "sm90/decode" ||
+                      plan.schedule.ends_with("/decode_gqa") || plan.schedule == "sm90/decode_gqa_teams";
   if (decode && site.what.kind == Kind::meet && site.statement == "sync" && change.kind == sim::Change::Kind::remove)
     return "it keeps apart what no two lanes touch";
   // A ring's next fill waits for another ring, whose slots the same lanes have given back together.

@@ -165,6 +165,12 @@ class CppReader {
     if (!braced) return out;
     expect(",");
     out.size = integer();
+    if (next_is(',')) {
+      expect(",");
+      out.team_loop = string();
+      expect(",");
+      out.teams = integer();
+    }
     expect("}");
     return out;
   }

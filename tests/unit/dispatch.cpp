@@ -57,11 +57,15 @@ TEST_CASE("shipped schedules serve dense, decode and split shapes as their range
     CHECK(picked(name, "sm_120", ScalarType::bf16, d(64)) == "sm80/flash2_d64");
     CHECK(picked(name, "cpu", ScalarType::f32, d(64)) == "cpu/flash2");
   }
-  CHECK(picked("causal_gqa", "sm_90a", ScalarType::bf16, rows(1, 131072)) == "sm90/decode_gqa");
-  auto odd = rows(1, 131072);
-  odd["Hq"] = 6;  // three in a group: TMA copies whole groups, which divide 64
-  CHECK(picked("causal_gqa", "sm_90a", ScalarType::bf16, odd) == "sm80/decode_gqa");
-  CHECK(picked("causal_gqa", "sm_90a", ScalarType::bf16, rows(1, 8192)) == "sm80/decode_gqa");
+  CHECK(picked("causal_gqa", "sm_90a", ScalarType::bf16, rows(1, 131072)) == "sm90/decode_gqa_teams");
+  CHECK(picked("causal_gqa", "sm_90a", ScalarType::bf16, rows(1, 8192)) == "sm90/decode_gqa_teams");
+  CHECK(picked("causal_gqa", "sm_90a", ScalarType::bf16, rows(1, 1024)) == "sm80/decode_gqa");
+  // The tiles of eight teams don't fit: 192 columns.
+  auto wide = rows(1, 131072);
+  wide["D"] = wide["Dv"] = 192;
+  CHECK(picked("causal_gqa", "sm_90a", ScalarType::bf16, wide) == "sm90/decode_gqa");
+  wide["Hq"] = 6;  // three in a group: TMA copies whole groups, which divide 64
+  CHECK(picked("causal_gqa", "sm_90a", ScalarType::bf16, wide) == "sm80/decode_gqa");
   CHECK(picked("causal_gqa", "sm_90a", ScalarType::bf16, rows(16, 100)) == "sm90/decode");
   CHECK(picked("causal_gqa", "sm_80", ScalarType::bf16, rows(4, 300)) == "sm80/decode");
   CHECK(picked("causal_gqa", "sm_90a", ScalarType::bf16, rows(17, 8192)) == "sm90/flash3");

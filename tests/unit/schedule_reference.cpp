@@ -117,7 +117,14 @@ nlohmann::json to_json(const Schedule& schedule) {
       } else if (const auto* lists = std::get_if<AxisLists>(&directive.value)) {
         for (const auto& [axis, names] : *lists) value[axis] = names;
       } else if (const auto* parts = std::get_if<AxisParts>(&directive.value)) {
-        value[parts->axis] = {parts->loop, parts->parts};
+        nlohmann::json how = parts->parts;
+        if (parts->is_automatic()) how = "auto";
+        if (parts->size != 0) how = {{"split_size", parts->size}};
+        value[parts->axis] = {parts->loop, how};
+        if (!parts->team_loop.empty()) {
+          value[parts->axis].push_back(parts->team_loop);
+          value[parts->axis].push_back(parts->teams);
+        }
       } else {
         std::visit(
             [&](const auto& plain) {
@@ -138,9 +145,10 @@ TEST_CASE("every shipped schedule conforms to the schema, and faults do not") {
     const nlohmann::json value = to_json(parse_schedule(testing::shipped_schedule(name), name));
     CHECK(conforms(value, schema, schema));
   }
-  for (const char* text : {"S: {compute_at: j.o, overlap: {cover: 1/2}}\n",
-                           "warps: {producer: 1, consumer: 2, alternate: true}\n"
-                           "P: {compute_at: j.o, exp2: {polynomial: 1/4}}\n"})
+  for (const char* text :
+       {"S: {compute_at: j.o, overlap: {cover: 1/2}}\n", "O: {rfactor: {j: [j.s, {split_size: 64}, j.w, 8]}}\n",
+        "warps: {producer: 1, consumer: 2, alternate: true}\n"
+        "P: {compute_at: j.o, exp2: {polynomial: 1/4}}\n"})
     CHECK(conforms(to_json(parse_schedule(text, "s.yaml")), schema, schema));
   for (const std::string text : {R"({"target": "sm_81"})",
                                  R"({"rewrite": "fast"})",
@@ -152,6 +160,8 @@ TEST_CASE("every shipped schedule conforms to the schema, and faults do not") {
                                  R"({"O": {"tile": {"i": "64"}}})",
                                  R"({"O": {"threads": [16]}})",
                                  R"({"K": {"ring_buffer": 9}})",
+                                 R"({"O": {"rfactor": {"j": ["j.s", 4, "j.w"]}}})",
+                                 R"({"O": {"rfactor": {"j": ["j.s", 4, "j.w", 33]}}})",
                                  R"({"K": {"vectorize": 3}})",
                                  R"({"K": {"store_in": "texture"}})",
                                  R"({"S": {"overlap": {"cover": 2}}})",
