@@ -270,7 +270,8 @@ nlohmann::json to_json(const Explained& out) {
                     {"bytes_per_second", out.value.peak->bytes},
                     {"special_functions_per_second", out.value.peak->transcendentals}};
   for (const KernelUse& kernel : out.value.kernels) json["kernels"].push_back(kernel_json(kernel));
-  json["predicted"] = cost_json(out.value.cost, cost::machine_of(out.options.target), out.measured);
+  json["predicted"] =
+      nlohmann::json::parse(cost_json(out.value.cost, cost::machine_of(out.options.target), out.measured));
   return json;
 }
 

@@ -79,8 +79,8 @@ std::string cost_text(const cost::Cost& cost, const std::optional<MeasuredCost>&
   return text;
 }
 
-nlohmann::json cost_json(const cost::Cost& cost, const cost::Machine& machine,
-                         const std::optional<MeasuredCost>& measured) {
+std::string cost_json(const cost::Cost& cost, const cost::Machine& machine,
+                      const std::optional<MeasuredCost>& measured) {
   nlohmann::json json = {{"machine", machine.product},
                          {"ridge", machine.ridge()},
                          {"ms", 1e3 * cost.seconds()},
@@ -115,7 +115,7 @@ nlohmann::json cost_json(const cost::Cost& cost, const cost::Machine& machine,
                                  {"l2", kernel.busy.l2},
                                  {"memory", kernel.busy.memory}}}});
   }
-  if (!measured) return json;
+  if (!measured) return json.dump();
   json["measured"] = {{"device", measured->device},
                       {"median_ms", measured->time.median_ms},
                       {"min_ms", measured->time.min_ms},
@@ -133,7 +133,7 @@ nlohmann::json cost_json(const cost::Cost& cost, const cost::Machine& machine,
                                 {"bank_conflicts", kernel.bank_conflicts},
                                 {"stalls", stalls}});
   }
-  return json;
+  return json.dump();
 }
 
 }  // namespace astatide::tools

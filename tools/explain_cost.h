@@ -1,6 +1,5 @@
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,7 +27,8 @@ std::string machine_text(const cost::Machine& machine);
 /// Of one kernel, beside what was counted of it.
 std::string kernel_cost_text(const cost::KernelCost& kernel, const cost::KernelCounters* counted);
 std::string cost_text(const cost::Cost& cost, const std::optional<MeasuredCost>& measured);
-nlohmann::json cost_json(const cost::Cost& cost, const cost::Machine& machine,
-                         const std::optional<MeasuredCost>& measured);
+/// One JSON object, as text.
+std::string cost_json(const cost::Cost& cost, const cost::Machine& machine,
+                      const std::optional<MeasuredCost>& measured);
 
 }  // namespace astatide::tools
