@@ -74,7 +74,7 @@ class Quarter {
     double loaded = 0;            // when registers have what was asked for
     double issued_until = 0;      // products
     std::map<std::string, double> tokens;
-    std::map<tile::TileName, int> acquired;
+    std::map<tile::TileName, int> acquired, reserved;
     std::map<tile::TileName, std::deque<double>> own_slots;  // where no role fills
     int met = 0, turns = 0;
     bool done = false;

@@ -209,9 +209,14 @@ bool Quarter::step(Agent& agent, const Step& step) {
           agent.wake = std::max(agent.wake, token->second);
       },
       [&](const tile::Reserve& reserve) {
-        Ring& ring = agent.block->rings.at(reserve.tile);
+        const auto known = agent.block->rings.find(reserve.tile);
+        if (known == agent.block->rings.end()) return;
+        Ring& ring = known->second;
         const int slots = steps_.slots.at(reserve.tile);
-        const int wanted = ++ring.reserved - slots;
+        // Where several warps fill a slot together, each reserves it.
+        const int mine = ++agent.reserved[reserve.tile];
+        ring.reserved = std::max(ring.reserved, mine);
+        const int wanted = mine - slots;
         const auto taken = [&ring, wanted] { return ring.released_by_all() < wanted; };
         if (taken()) agent.waits = taken;
         agent.pending.latency += kRingLatency;

@@ -82,10 +82,16 @@ Steps steps_of(const tile::Kernel& kernel, const Demands& demands) {
     });
     for (const tile::TileName& tile : released) out.readers[tile] += agents;
   };
+  // A slot that nobody acquires is one that a store empties by itself: it is taken to be free in time.
+  std::set<tile::TileName> acquired;
+  tile::walk(kernel.body, [&](const tile::Stmt& stmt) {
+    if (const auto* acquire = std::get_if<tile::Acquire>(&stmt.node)) acquired.insert(acquire->tile);
+  });
   bool roles = false;
   for (const tile::Stmt& stmt : kernel.body)
     if (const auto* role = std::get_if<tile::Role>(&stmt.node)) roles = true, count(role->body, role->count);
   if (!roles) count(kernel.body, demands.warps());
+  std::erase_if(out.slots, [&](const auto& slots) { return !acquired.contains(slots.first); });
   return out;
 }
 
