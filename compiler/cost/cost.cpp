@@ -16,7 +16,7 @@ constexpr double kInOrder = 1.8;
 /// Below this no unit is busy enough to be what binds.
 constexpr double kBinds = 0.5;
 /// Tiles that are dealt out one by one; of more the average counts.
-constexpr std::int64_t kMostTiles = 30000;
+constexpr std::int64_t kMostTiles = 8000;
 /// Up to so many waves the last one is looked at by itself.
 constexpr std::int64_t kFewWaves = 8;
 

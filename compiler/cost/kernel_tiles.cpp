@@ -9,7 +9,7 @@
 namespace astatide::cost {
 namespace {
 
-constexpr std::int64_t kMostSamples = 64;
+constexpr std::int64_t kMostSamples = 32;
 /// Tiles whose work differs by less are of one kind.
 constexpr double kAlike = 0.03;
 

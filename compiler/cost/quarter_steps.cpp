@@ -116,7 +116,20 @@ double Quarter::transfer(const Transfer& transfer, double part, double unroll) {
 
 void Quarter::step_copy(Agent& agent, const Step& step, const tile::Copy& copy) {
   agent.pending += step.demand;
-  if (step.transfer.tensor.empty()) return;
+  const auto* filled = std::get_if<tile::TileName>(&copy.dst);
+  const auto ring = filled ? agent.block->rings.find(*filled) : agent.block->rings.end();
+  const auto fill = [&](double end) {
+    std::vector<double>& full = ring->second.full;
+    if (static_cast<int>(full.size()) < ring->second.reserved)
+      full.push_back(end);
+    else if (!full.empty())
+      full.back() = std::max(full.back(), end);
+  };
+  if (step.transfer.tensor.empty()) {
+    // From registers: there once what comes before has been done.
+    if (ring != agent.block->rings.end()) fill(now_ + agent.pending.alone());
+    return;
+  }
   const bool by_tma = copy.via == tile::Via::tma;
   double unroll = 1;
   for (const Frame& frame : agent.frames)
@@ -124,17 +137,12 @@ void Quarter::step_copy(Agent& agent, const Step& step, const tile::Copy& copy) 
   // Warps share what they copy themselves.
   const double end = transfer(step.transfer, by_tma ? 1 : 1.0 / agent.of, unroll) + (by_tma ? kTmaLatency : 0);
   if (step.transfer.write) return;
-  const auto& dst = std::get<tile::TileName>(copy.dst);
-  if (const auto ring = agent.block->rings.find(dst); ring != agent.block->rings.end()) {
-    std::vector<double>& full = ring->second.full;
-    if (static_cast<int>(full.size()) < ring->second.reserved)
-      full.push_back(end);
-    else if (!full.empty())
-      full.back() = std::max(full.back(), end);
+  if (ring != agent.block->rings.end()) {
+    fill(end);
   } else if (!copy.token.empty()) {
     agent.tokens[copy.token] = std::max(agent.tokens[copy.token], end);
-  } else if (steps_.readers.contains(dst)) {
-    agent.own_slots[dst].push_back(end);
+  } else if (steps_.readers.contains(*filled)) {
+    agent.own_slots[*filled].push_back(end);
   } else {
     agent.loaded = std::max(agent.loaded, end);
   }

@@ -7,7 +7,7 @@ namespace astatide::cost {
 namespace {
 
 /// Tiles that are looked at; more are taken to be like them.
-constexpr std::int64_t kMostTilesSeen = 6000;
+constexpr std::int64_t kMostTilesSeen = 3000;
 
 struct LoopPlace {
   std::string var;
