@@ -148,7 +148,7 @@ struct Measurer::State {
     std::unique_ptr<Engine> engine;
     std::unique_ptr<MeasureStage> stage;
     HostTensors small_inputs;
-    std::map<bool, std::unique_ptr<OutputOracle>> oracles;  // by tf32
+    std::map<std::pair<bool, bool>, std::unique_ptr<OutputOracle>> oracles;  // tf32, functions that are approximated
     std::vector<LaunchArguments> arguments;                 // of all extents, each with inputs of its own
   };
 
@@ -197,11 +197,11 @@ std::string Measurer::State::check_small(Problem& own, const MeasureJob& job, co
   if (own.small_inputs.empty())
     for (const Input& input : own.algorithm.inputs)
       own.small_inputs.emplace(input.name, random_tensor(executable, input.name, job.check_extents, job.seed));
-  const bool tf32 = computes_in_tf32(schedule, job.device);
-  std::unique_ptr<OutputOracle>& oracle = own.oracles[tf32];
+  const Allowance allowance = allowance_of(schedule, job.device);
+  std::unique_ptr<OutputOracle>& oracle = own.oracles[{allowance.tf32, !allowance.functions.empty()}];
   if (!oracle)
     oracle = std::make_unique<OutputOracle>(own.algorithm, job.check_extents, std::map<std::string, double>{},
-                                            own.small_inputs, tf32);
+                                            own.small_inputs, allowance);
   HostTensors outputs = prepare_outputs(executable, job.check_extents);
   LaunchArguments arguments = on_device(own, job.check_extents);
   std::vector<void*> placed;

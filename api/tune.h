@@ -52,7 +52,7 @@ struct TuneOptions {
   std::uint64_t seed = 0;
   std::size_t points = 64;  // measured at most, failures included; 0: as many as there are
   double seconds = 0;       // 0: as long as it takes
-  PredictSeconds predict = roofline_seconds;
+  PredictSeconds predict = modelled_seconds;
 
   /// The program that measures, with its first words: {"/usr/bin/astatide", "measure"}. It runs as a child process, so
   /// that a candidate that crashes or hangs takes nothing with it.

@@ -1,7 +1,6 @@
 #include "compiler/explain.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
 
@@ -15,22 +14,6 @@
 
 namespace astatide {
 namespace {
-
-struct PeakRow {
-  int compute_capability;
-  const char* product;
-  double teraflops, gigabytes;
-  // Lanes of f32 and of the special function unit in a multiprocessor, CUDA C++ Programming Guide, "Arithmetic
-  // Instructions".
-  double lanes, special_lanes;
-};
-
-// NVIDIA's data sheets of the products that are named: FP32 without tensor cores, and memory bandwidth.
-constexpr std::array kPeaks{
-    PeakRow{80, "A100 SXM 80 GB", 19.5, 2039, 64, 16}, PeakRow{86, "GeForce RTX 3090", 35.6, 936, 128, 16},
-    PeakRow{89, "L40S", 91.6, 864, 128, 16},           PeakRow{90, "H100 SXM", 66.9, 3352, 128, 16},
-    PeakRow{100, "B200", 80, 8000, 128, 16},           PeakRow{120, "GeForce RTX 5090", 104.8, 1792, 128, 16},
-};
 
 bool is_shared(const tile::Mem& mem) { return mem.space == Space::shared; }
 
@@ -92,21 +75,6 @@ std::vector<BufferUse> buffers_of(const tile::Program& program, const tile::Kern
   return out;
 }
 
-void limit(KernelUse& use, std::int64_t blocks, const std::string& by) {
-  if (blocks >= use.blocks_per_sm && !use.limited_by.empty()) return;
-  use.blocks_per_sm = static_cast<int>(std::max<std::int64_t>(0, blocks));
-  use.limited_by = by;
-}
-
-void count_occupancy(KernelUse& use, const Target& target) {
-  if (!target.is_cuda() || use.threads == 0) return;
-  limit(use, target.blocks_per_sm, "blocks");
-  limit(use, target.threads_per_sm / use.threads, "threads");
-  limit(use, target.shared_memory_per_sm / (use.statistics.shared_bytes + kReservedSharedBytes), "shared memory");
-  const std::int64_t registers = (std::max(use.registers, 1) + kRegisterUnit - 1) / kRegisterUnit * kRegisterUnit;
-  limit(use, target.registers_per_sm / (registers * use.threads), "registers");
-}
-
 double compulsory_bytes(const tile::KernelStatistics& kernel, const std::vector<tile::TensorSize>& tensors) {
   double bytes = 0;
   for (const auto& [name, traffic] : kernel.global) {
@@ -142,7 +110,12 @@ KernelUse use_of(const tile::Program& program, const tile::Kernel& kernel, const
   use.buffers = buffers_of(program, kernel);
   use.threads = kernel.teams * kernel.threads();
   if (all.target.is_cuda()) use.registers = fragment_registers(kernel);
-  count_occupancy(use, all.target);
+  if (all.target.is_cuda() && use.threads > 0) {
+    const cost::Occupancy occupancy =
+        cost::occupancy_of(all.target, use.threads, statistics.shared_bytes, use.registers);
+    use.blocks_per_sm = occupancy.blocks;
+    use.limited_by = occupancy.limited_by;
+  }
   use.ranges = ranges_of(kernel);
   use.compulsory_bytes = compulsory_bytes(statistics, all.statistics.tensors);
   if (all.peak)
@@ -158,23 +131,6 @@ double product_flops(const tile::Statistics& statistics) {
   return flops;
 }
 
-/// Of a chip as it is sold; a launch asks its device.
-std::int64_t resident_blocks(const tile::Program& program, const Target& target) {
-  KernelUse use;
-  use.threads = program.kernels.front().teams * program.kernels.front().threads();
-  use.statistics.shared_bytes = std::max<std::int64_t>(0, program.kernels.front().shared_bytes);
-  if (target.is_cuda()) use.registers = fragment_registers(program.kernels.front());
-  count_occupancy(use, target);
-  return std::int64_t{std::max(1, use.blocks_per_sm)} * std::max(1, target.multiprocessors);
-}
-
-/// Extents of a launch, with the number of parts that it chooses.
-std::map<std::string, std::int64_t> all_sizes(const tile::Program& program, const Target& target,
-                                              std::map<std::string, std::int64_t> sizes) {
-  if (program.parts) sizes[program.parts->extent] = program.parts->choose(sizes, resident_blocks(program, target));
-  return sizes;
-}
-
 std::optional<double> skipped_share(const Algorithm& algorithm, const Schedule& schedule, const CompileOptions& options,
                                     const tile::Statistics& done) {
   Algorithm dense = algorithm;
@@ -186,7 +142,8 @@ std::optional<double> skipped_share(const Algorithm& algorithm, const Schedule& 
   if (!any) return 0;
   try {
     const tile::Program program = compile(dense, schedule, options);
-    const double all = product_flops(statistics_of(program, all_sizes(program, options.target, options.sizes)));
+    const double all =
+        product_flops(statistics_of(program, cost::launch_extents(program, options.target, options.sizes)));
     return all > 0 ? std::max(0.0, 1 - product_flops(done) / all) : 0;
   } catch (const UserError&) {
     return std::nullopt;
@@ -318,12 +275,9 @@ ReductionTree tree_of(const tile::Program& program, const Algorithm& algorithm, 
 }  // namespace
 
 std::optional<Peak> peak_of(const Target& target) {
-  for (const PeakRow& row : kPeaks) {
-    if (!target.is_cuda() || row.compute_capability != target.compute_capability) continue;
-    const double flops = 1e12 * row.teraflops;
-    return Peak{row.product, flops, 1e9 * row.gigabytes, flops / 2 * row.special_lanes / row.lanes};
-  }
-  return std::nullopt;
+  if (!target.is_cuda()) return std::nullopt;
+  const cost::Machine& machine = cost::machine_of(target);
+  return Peak{machine.product, machine.flops(), machine.memory_rate, machine.specials()};
 }
 
 double Roofline::least() const { return std::max({arithmetic, transcendentals, memory}); }
@@ -342,8 +296,9 @@ Explanation explain(const Algorithm& algorithm, const Schedule& schedule, const 
       });
   out.target = options.target;
   out.peak = peak_of(options.target);
-  const std::map<std::string, std::int64_t> sizes = all_sizes(program, options.target, options.sizes);
+  const std::map<std::string, std::int64_t> sizes = cost::launch_extents(program, options.target, options.sizes);
   out.statistics = statistics_of(program, sizes);
+  out.cost = cost::predict(program, options.target, sizes);
   for (std::size_t n = 0; n < program.kernels.size(); ++n)
     out.kernels.push_back(use_of(program, program.kernels[n], out.statistics.kernels[n], out));
   out.approximations = approximations_in(program, options.target);

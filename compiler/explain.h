@@ -6,16 +6,17 @@
 #include <string>
 #include <vector>
 
+#include "compiler/cost/cost.h"
 #include "compiler/pipeline.h"
 #include "compiler/schedule/approximations.h"
 #include "compiler/tile/statistics.h"
 
 namespace astatide {
 
-/// What a machine of a target can do at best. For GPUs the numbers of one product that stands for the target, from its
-/// data sheet; there are none for the CPU, whose clock and memory differ too much.
+/// What a machine of a target can do at best: of the product that stands for a GPU (cost/machine.h); none for the CPU,
+/// whose clock and memory differ too much.
 struct Peak {
-  std::string product;         // "H100 SXM"
+  std::string product;         // "H200 SXM"
   double flops = 0;            // f32 without tensor cores, a second
   double bytes = 0;            // of device memory, a second
   double transcendentals = 0;  // exp2 and the like, a second
@@ -108,6 +109,7 @@ struct Explanation {
   std::optional<Peak> peak;
   std::vector<KernelUse> kernels;
   tile::Statistics statistics;
+  cost::Cost cost;  // kernels in the same order
   /// Share of the products' work that `where` saves: 1 less the work done over the work without predicates. Without
   /// predicates 0; nothing where the algorithm without them can't be scheduled so.
   std::optional<double> skipped;

@@ -9,7 +9,9 @@
 
 #include "api/astatide.h"
 #include "tools/commands.h"
+#include "tools/explain_cost.h"
 #include "tools/request.h"
+#include "tools/run_result.h"
 
 namespace astatide::tools {
 namespace {
@@ -17,14 +19,47 @@ namespace {
 struct ExplainWords {
   RequestWords request;
   std::string target;
-  bool json = false;
+  bool measure = false, counters = false, json = false;
 };
 
 struct Explained {
   std::string algorithm, schedule;
   CompileOptions options;
   Explanation value;
+  std::optional<MeasuredCost> measured;
 };
+
+/// Runs with random inputs on the first GPU, as `run` does.
+MeasuredCost measure(const ExplainWords& words, const Algorithm& algorithm, const NamedSchedule& chosen,
+                     const CompileOptions& options, std::size_t kernels) {
+  MeasuredCost out;
+  Result result;
+  result.device = choose_device("cuda");
+  result.extents = options.sizes;
+  Engine engine;
+  const Executable executable =
+      engine.build(algorithm, chosen.schedule, {result.device.device, options.dtype, options.sizes, {}});
+  result.launch(engine, executable, {}, {}, 0);
+  out.device = result.device.model;
+  out.time = result.time;
+  if (!words.counters) return out;
+  std::vector<std::string> again{words.request.algorithm,
+                                 "--schedule",
+                                 chosen.name,
+                                 "--dtype",
+                                 std::string(name_of(options.dtype)),
+                                 "--device",
+                                 "cuda",
+                                 "--repeat",
+                                 "1",
+                                 "--json"};
+  for (const auto& [name, value] : options.sizes) {
+    again.emplace_back("--shape");
+    again.push_back(fmt::format("{}={}", name, value));
+  }
+  out.counters = count_kernels(again, kernels);
+  return out;
+}
 
 Explained compute(const ExplainWords& words) {
   Explained out;
@@ -33,34 +68,17 @@ Explained compute(const ExplainWords& words) {
   const DispatchRequest request = request_of(words.request, algorithm, words.target);
   const NamedSchedule chosen = choose_schedule(words.request, algorithm, request);
   out.schedule = chosen.name;
-  out.options = {words.target.empty() ? parse_target(chosen.schedule.target) : request.target, request.sizes,
-                 request.dtype};
+  const bool measures = words.measure || words.counters;
+  if (measures && !words.target.empty())
+    throw UserError({"--target", 0, 0, {}}, "--measure is of the GPU that is there, --target of another",
+                    {"one of the two"});
+  Target target = words.target.empty() ? parse_target(chosen.schedule.target) : request.target;
+  if (measures) target = target_of(choose_device("cuda").device);
+  out.options = {target, request.sizes, request.dtype};
   out.value = explain(algorithm, chosen.schedule, out.options);
+  if (measures) out.measured = measure(words, algorithm, chosen, out.options, out.value.kernels.size());
   return out;
 }
-
-/// "8 GiB", "36.2 KiB", "512 bytes"
-std::string bytes_text(double bytes) {
-  static constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  std::size_t unit = 0;
-  while (bytes >= 1024 && unit + 1 < std::size(kUnits)) {
-    bytes /= 1024;
-    ++unit;
-  }
-  return fmt::format("{:.4g} {}", bytes, kUnits[unit]);
-}
-
-std::string count_text(double count) {
-  static constexpr const char* kUnits[] = {"", "k", "M", "G", "T", "P", "E"};
-  std::size_t unit = 0;
-  while (count >= 1000 && unit + 1 < std::size(kUnits)) {
-    count /= 1000;
-    ++unit;
-  }
-  return fmt::format("{:.4g}{}{}", count, unit > 0 ? " " : "", kUnits[unit]);
-}
-
-std::string time_text(double seconds) { return fmt::format("{:.4g} ms", 1e3 * seconds); }
 
 std::string shape_text(const BufferUse& buffer) {
   std::string text;
@@ -141,12 +159,15 @@ std::string tree_text(const Explanation& value) {
 std::string to_text(const Explained& out) {
   std::string text = fmt::format("{} with {} for {}, {}, {}\n", out.algorithm, out.schedule, out.options.target.name,
                                  name_of(out.options.dtype), extents_text(out.options.sizes));
-  if (out.value.peak)
-    text += fmt::format("peak of {}: {}FLOP/s in f32, {}B/s of memory\n", out.value.peak->product,
-                        count_text(out.value.peak->flops), count_text(out.value.peak->bytes));
-  for (const KernelUse& kernel : out.value.kernels) text += "\n" + kernel_text(kernel, out);
+  text += machine_text(cost::machine_of(out.options.target));
+  for (std::size_t n = 0; n < out.value.kernels.size(); ++n) {
+    const bool counted = out.measured && n < out.measured->counters.size();
+    text += "\n" + kernel_text(out.value.kernels[n], out);
+    text += kernel_cost_text(out.value.cost.kernels[n], counted ? &out.measured->counters[n] : nullptr);
+  }
   text += fmt::format("\ntotal: {} operations, {} copied from and to global memory\n",
                       count_text(out.value.statistics.flops()), bytes_text(out.value.statistics.global_bytes()));
+  text += cost_text(out.value.cost, out.measured);
   text += fmt::format("scratch in global memory: {}\n", bytes_text(out.value.statistics.scratch_bytes()));
   for (const tile::TensorSize& tensor : out.value.statistics.tensors)
     if (tensor.role == tile::Tensor::Role::scratch)
@@ -260,6 +281,8 @@ nlohmann::json to_json(const Explained& out) {
                     {"bytes_per_second", out.value.peak->bytes},
                     {"special_functions_per_second", out.value.peak->transcendentals}};
   for (const KernelUse& kernel : out.value.kernels) json["kernels"].push_back(kernel_json(kernel));
+  json["predicted"] =
+      nlohmann::json::parse(cost_json(out.value.cost, cost::machine_of(out.options.target), out.measured));
   return json;
 }
 
@@ -274,9 +297,11 @@ int run(const ExplainWords& words) {
 Command add_explain_command(CLI::App& program) {
   const auto words = std::make_shared<ExplainWords>();
   CLI::App* app = program.add_subcommand(
-      "explain", "What a schedule costs: memory of each tile, bytes, operations, and what binds. Needs no GPU.");
+      "explain", "What a schedule costs: memory of each tile, bytes, operations, time and what binds. Needs no GPU.");
   add_request_options(*app, words->request);
   app->add_option("--target", words->target, "machine to count for, such as sm_90a; else the schedule's own");
+  app->add_flag("--measure", words->measure, "run it on the GPU that is there, too, with random inputs");
+  app->add_flag("--counters", words->counters, "the same, and count by ncu, which is on PATH");
   app->add_flag("--json", words->json, "one JSON object on standard output");
   return {app, [words] { return run(*words); }};
 }

@@ -55,44 +55,17 @@ const std::vector<Coordinate>* coordinates_of(const CopyOperand& operand) {
   return view ? &view->at : nullptr;
 }
 
-/// Names that the counts of a block depend on: those in loop bounds, conditions and limits, through lets.
-std::set<std::string> control_names(const Block& block) {
-  std::set<std::string> names;
-  const auto limits = [&](const std::vector<Coordinate>* at) {
-    if (!at) return;
-    for (const Coordinate& coordinate : *at)
-      if (coordinate.limit) add_names(names, *coordinate.limit);
-  };
-  walk(block, [&](const Stmt& stmt) {
-    if (const auto* s = std::get_if<For>(&stmt.node)) {
-      add_names(names, s->begin);
-      add_names(names, s->end);
-    }
-    if (const auto* s = std::get_if<If>(&stmt.node)) add_names(names, s->condition);
-    if (const auto* s = std::get_if<Map>(&stmt.node)) limits(&s->at);
-    if (const auto* s = std::get_if<Mma>(&stmt.node)) {
-      limits(coordinates_of(s->lhs));
-      limits(coordinates_of(s->rhs));
-    }
-    if (const auto* s = std::get_if<Copy>(&stmt.node)) {
-      limits(coordinates_of(s->dst));
-      limits(coordinates_of(s->src));
-    }
-  });
-  for (std::size_t before = 0; before != names.size();) {
-    before = names.size();
-    walk(block, [&](const Stmt& stmt) {
-      const auto* let = std::get_if<Let>(&stmt.node);
-      if (let && names.contains(let->name)) add_names(names, let->value);
-    });
-  }
-  return names;
-}
-
 class Counter {
  public:
   Counter(const Program& program, const Kernel& kernel, bool& exact)
       : program_(program), kernel_(kernel), exact_(exact) {}
+
+  KernelStatistics run_tile(const Environment& environment) {
+    KernelStatistics out = count(kernel_.body, environment);
+    out.name = kernel_.name;
+    out.tiles = 1;
+    return out;
+  }
 
   KernelStatistics run(Environment environment) {
     KernelStatistics out;
@@ -185,12 +158,8 @@ class Counter {
 
   /// None where it depends on data: a flag, or a tensor of integers that no other bound stands beside.
   std::optional<std::int64_t> value_of(const Expr& e, const Environment& environment) const {
-    const Expr bound = without_data(e);
-    if (!(bound == e)) exact_ = false;
-    if (!tensors_read(bound).empty()) return std::nullopt;
-    for (const std::string& name : free_variables(bound))
-      if (!environment.contains(name)) return std::nullopt;
-    return evaluate_integer(bound, environment);
+    if (!tensors_read(e).empty() && !(without_data(e) == e)) exact_ = false;
+    return value_without_data(e, environment);
   }
 
   int size_of(const std::string& tensor) const { return size_in_bytes(program_.find_tensor(tensor)->type); }
@@ -351,6 +320,55 @@ double Statistics::scratch_bytes() const {
   for (const TensorSize& tensor : tensors)
     if (tensor.role == Tensor::Role::scratch) bytes += tensor.bytes;
   return bytes;
+}
+
+std::optional<std::int64_t> value_without_data(const Expr& e, const std::map<std::string, std::int64_t>& values) {
+  const Expr bound = tensors_read(e).empty() ? e : without_data(e);
+  if (!tensors_read(bound).empty()) return std::nullopt;
+  for (const std::string& name : free_variables(bound))
+    if (!values.contains(name)) return std::nullopt;
+  return evaluate_integer(bound, values);
+}
+
+std::set<std::string> control_names(const Block& block) {
+  std::set<std::string> names;
+  const auto limits = [&](const std::vector<Coordinate>* at) {
+    if (!at) return;
+    for (const Coordinate& coordinate : *at)
+      if (coordinate.limit) add_names(names, *coordinate.limit);
+  };
+  walk(block, [&](const Stmt& stmt) {
+    if (const auto* s = std::get_if<For>(&stmt.node)) {
+      add_names(names, s->begin);
+      add_names(names, s->end);
+    }
+    if (const auto* s = std::get_if<If>(&stmt.node)) add_names(names, s->condition);
+    if (const auto* s = std::get_if<Map>(&stmt.node)) limits(&s->at);
+    if (const auto* s = std::get_if<Mma>(&stmt.node)) {
+      limits(coordinates_of(s->lhs));
+      limits(coordinates_of(s->rhs));
+    }
+    if (const auto* s = std::get_if<Copy>(&stmt.node)) {
+      limits(coordinates_of(s->dst));
+      limits(coordinates_of(s->src));
+    }
+  });
+  for (std::size_t before = 0; before != names.size();) {
+    before = names.size();
+    walk(block, [&](const Stmt& stmt) {
+      const auto* let = std::get_if<Let>(&stmt.node);
+      if (let && names.contains(let->name)) add_names(names, let->value);
+    });
+  }
+  return names;
+}
+
+KernelStatistics statistics_of_tile(const Program& program, const Kernel& kernel,
+                                    const std::map<std::string, std::int64_t>& extents) {
+  bool exact = true;
+  KernelStatistics out = Counter(program, kernel, exact).run_tile(extents);
+  out.shared_bytes = shared_bytes_of(kernel);
+  return out;
 }
 
 Statistics statistics_of(const Program& program, const std::map<std::string, std::int64_t>& extents) {

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -50,6 +52,16 @@ struct Statistics {
   /// Of tensors that only carry values between kernels or loops.
   double scratch_bytes() const;
 };
+
+/// The value of a bound, as extents alone give it; none where it depends on data, or on a name that has no value.
+std::optional<std::int64_t> value_without_data(const Expr& e, const std::map<std::string, std::int64_t>& values);
+
+/// Names that the counts of a block depend on: those in loop bounds, conditions and limits, through lets.
+std::set<std::string> control_names(const Block& block);
+
+/// What one tile of a kernel does; `extents` has the place of the tile along each of its axes, too.
+KernelStatistics statistics_of_tile(const Program& program, const Kernel& kernel,
+                                    const std::map<std::string, std::int64_t>& extents);
 
 /// Throws InternalError where an extent has no value.
 Statistics statistics_of(const Program& program, const std::map<std::string, std::int64_t>& extents);

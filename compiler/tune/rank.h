@@ -13,9 +13,8 @@ namespace ASTATIDE_PUBLIC astatide {
 using PredictSeconds = std::function<double(const tile::Program& program, const Target& target,
                                             const std::map<std::string, std::int64_t>& extents)>;
 
-/// A roofline of each kernel: operations, special functions and bytes at the rates of the target, in whole waves of
-/// blocks.
-double roofline_seconds(const tile::Program& program, const Target& target,
+/// What the cost model says (compiler/cost).
+double modelled_seconds(const tile::Program& program, const Target& target,
                         const std::map<std::string, std::int64_t>& extents);
 
 /// Whether a schedule compiles for these options and may be launched with their sizes, which hold all extents, and

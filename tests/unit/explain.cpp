@@ -233,3 +233,36 @@ TEST_CASE("explain says the same as text and as JSON") {
   CHECK(out.at("kernels").size() == 3);
   CHECK(out.at("flops") > 1e12);
 }
+
+TEST_CASE("explain: a prediction stands beside the machine's roofline, for a machine that is not there") {
+  const std::vector<std::string> words{
+      "explain", "causal_gqa", "--schedule", "sm90/flash3",
+      "--dtype", "bf16",       "--shape",    "B=4,Hq=16,Hkv=16,Sq=4096,Sk=4096,D=128,Dv=128"};
+  const ProgramResult text = run_astatide(words);
+  INFO(text.out << text.err);
+  REQUIRE(text.code == 0);
+  for (const char* line : {"machine H200 SXM: ", "ridge ", "predicted ", " binds", "operations a byte", "waves"})
+    CHECK(text.out.find(line) != std::string::npos);
+  std::vector<std::string> json_words = words;
+  json_words.insert(json_words.end(), {"--json", "--target", "sm_90a"});
+  const nlohmann::json json = nlohmann::json::parse(run_astatide(json_words).out)["predicted"];
+  CHECK(json["ridge"].get<double>() > 100);
+  REQUIRE(json["kernels"].size() == 1);
+  CHECK(json["kernels"][0]["ms"].get<double>() == json["ms"].get<double>());
+  CHECK(json["kernels"][0]["binds"] == "tensor cores");
+  CHECK(json["kernels"][0]["memory"]["O"]["written"].get<double>() == 4.0 * 16 * 4096 * 128 * 2);
+  CHECK_FALSE(json.contains("measured"));
+}
+
+TEST_CASE("explain: what is measured is the GPU that is there, and no other") {
+  const ProgramResult both = run_astatide({"explain", "causal_gqa", "--measure", "--target", "sm_90a"});
+  CHECK(both.code == 2);
+  CHECK(both.err.find("--target: error: --measure is of the GPU that is there") != std::string::npos);
+  for (const char* word : {"--measure", "--counters"}) {
+    const ProgramResult none =
+        run_astatide({"explain", "causal_gqa", word}, {{"ASTATIDE_LIBCUDA", "/nowhere/libcuda.so"}});
+    INFO(none.err);
+    CHECK(none.code == 3);
+    CHECK(none.err.find("no CUDA driver") != std::string::npos);
+  }
+}

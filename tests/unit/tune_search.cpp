@@ -153,7 +153,7 @@ V: {stage_at: j.o, store_in: shared}
   Target target = *find_target("sm_86");
   REQUIRE(target.shared_memory_per_block == 101376);
   const auto answer = [&](const SpacePoint& point) {
-    return ask_schedule(algorithm, space.schedule_at(point), {target, sizes, ScalarType::bf16}, roofline_seconds);
+    return ask_schedule(algorithm, space.schedule_at(point), {target, sizes, ScalarType::bf16}, modelled_seconds);
   };
   const SearchAnswer large = answer({2, 2});
   INFO(large.why_not);
