@@ -125,7 +125,8 @@ class Counter {
         if (!holds && !branch->cold) exact_ = false;
         if (holds ? *holds != 0 : !branch->cold) add(out, count(branch->body, environment), 1);
       } else if (const auto* role = std::get_if<Role>(&stmt.node)) {
-        add(out, count(role->body, environment), role->count);
+        // Its warpgroups share each tile out.
+        add(out, count(role->body, environment), 1);
       } else if (const auto* let = std::get_if<Let>(&stmt.node)) {
         if (const auto value = value_of(let->value, environment)) environment[let->name] = *value;
       } else if (const auto* arrive = std::get_if<Arrive>(&stmt.node)) {

