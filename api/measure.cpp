@@ -149,7 +149,7 @@ struct Measurer::State {
     std::unique_ptr<MeasureStage> stage;
     HostTensors small_inputs;
     std::map<std::pair<bool, bool>, std::unique_ptr<OutputOracle>> oracles;  // tf32, functions that are approximated
-    std::vector<LaunchArguments> arguments;                 // of all extents, each with inputs of its own
+    std::vector<LaunchArguments> arguments;  // of all extents, each with inputs of its own
   };
 
   Problem& problem_of(const MeasureJob& job);

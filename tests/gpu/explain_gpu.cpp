@@ -16,7 +16,7 @@ const std::vector<std::string> kWords{
     "--dtype", "bf16",      "--shape",    "B=4,Hq=16,Hkv=16,Sq=1024,Sk=1024,D=64,Dv=64",
     "--json"};
 
-std::vector<std::string> with(const std::string& word) {
+std::vector<std::string> words_with(const std::string& word) {
   std::vector<std::string> words = kWords;
   words.push_back(word);
   return words;
@@ -26,7 +26,7 @@ std::vector<std::string> with(const std::string& word) {
 
 TEST_CASE("explain --measure puts the time that a GPU takes beside the one predicted") {
   ASTATIDE_NEED_GPU();
-  const ProgramResult result = run_astatide(with("--measure"));
+  const ProgramResult result = run_astatide(words_with("--measure"));
   INFO(result.out << result.err);
   REQUIRE(result.code == 0);
   const nlohmann::json json = nlohmann::json::parse(result.out)["predicted"];
@@ -39,7 +39,7 @@ TEST_CASE("explain --measure puts the time that a GPU takes beside the one predi
 
 TEST_CASE("explain --counters says what is missing where there is no ncu") {
   ASTATIDE_NEED_GPU();
-  const ProgramResult result = run_astatide(with("--counters"), {{"PATH", "/nowhere"}});
+  const ProgramResult result = run_astatide(words_with("--counters"), {{"PATH", "/nowhere"}});
   INFO(result.out << result.err);
   CHECK(result.code == 3);
   CHECK(result.out.find("no ncu") != std::string::npos);
@@ -54,7 +54,8 @@ TEST_CASE("explain --counters reads what ncu counts of each kernel") {
               "\"ID\",\"Kernel Name\",\"gpu__time_duration.sum\",\"dram__bytes_read.sum\"\n\"\",\"\",\"ns\",\"byte\"\n"
               "\"0\",\"attention\",\"5,000\",\"1,024\"\nEND\n");
   std::filesystem::permissions(folder / "ncu", std::filesystem::perms::owner_all);
-  const ProgramResult result = run_astatide(with("--counters"), {{"PATH", folder.path().string() + ":/usr/bin:/bin"}});
+  const ProgramResult result =
+      run_astatide(words_with("--counters"), {{"PATH", folder.path().string() + ":/usr/bin:/bin"}});
   INFO(result.out << result.err);
   REQUIRE(result.code == 0);
   const nlohmann::json counters = nlohmann::json::parse(result.out)["predicted"]["counters"];

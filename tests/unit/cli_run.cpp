@@ -248,10 +248,12 @@ TEST_CASE(
     INFO(result.out << result.err);
     CHECK(result.code == 2);
     CHECK(result.out.empty());
-    CHECK(result.err.find("page[0, 1] is " + std::to_string(static_cast<int>(page))) != std::string::npos);
+    const std::string place =
+        "S reads K at index page[b, j/16], which is " + std::to_string(static_cast<int>(page)) + " at b = 0, j = 16";
+    CHECK(result.err.find(place) != std::string::npos);
     const json errors = object_of(paged(page, {"--check-indices", "--json"}));
     CHECK(errors.at("ok") == false);
-    CHECK(errors.at("errors").at(0).at("message").get<std::string>().find("page[0, 1]") != std::string::npos);
+    CHECK(errors.at("errors").at(0).at("message").get<std::string>().find(place) != std::string::npos);
   }
   CHECK(paged(4, {"--check-indices", "--check"}).code == 0);
 }
