@@ -92,8 +92,13 @@ class RecurrenceLowering {
   ChosenParts chosen_parts() const {
     ChosenParts out{chosen_, Expr(1), Expr(1)};
     for (const NestLoop& loop : builder_->nest.loops) {
-      // One number for all items, before any tensor is read: that of the longest.
-      const Expr count = without_data(loop.count);
+      // One number for all items, before any tensor is read: that of the longest. Without heads there are no groups of
+      // them either, and nothing is to be divided by none.
+      const Expr count = transform(without_data(loop.count), [](const Expr& node) {
+        if (!node.is_call(Op::floor_div)) return node;
+        const std::vector<Expr>& args = node.as<Call>()->args;
+        return floor_div(args[0], max(args[1], Expr(1)));
+      });
       if (loop.axis == recurrence_.axis) out.most = in_teams() ? ceil_div(count, teams()) : count;
       if (loop.grid && loop.axis != lowering_.parts_axis) out.blocks = out.blocks * count;
     }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kGpuSpace = R"(target: sm_80
 rewrite: {online: {rescale: optimistic}}
-O: {tile: {i: [64, 128], j: [32, 64]}, reorder: [b, h, i.o, j.o], gpu_blocks: [i.o, h, b], threads: [4, 32]}
+O: {tile: {i: [64, 128], j: [32, 64]}, reorder: [b, h, i.o, j.o], gpu_blocks: [i.o, h, b], threads: [32, 4]}
 S: {compute_at: j.o, store_in: register, mma: mma_sync}
 P: {compute_at: j.o, store_in: register}
 Q: {stage_at: i.o, store_in: shared}

@@ -1,8 +1,8 @@
 """Times schedules for one query a head beside PyTorch's attention in one run on one GPU, and prints a Markdown table.
 
 Peers: cuDNN and FlashAttention-2 through scaled_dot_product_attention with grouped heads. bf16, D 128. The order is shuffled in every round;
-each is timed by device events, with the L2 cache flushed before each launch; the table holds the median of the rounds, as bytes of K and V
-read in a second.
+each is timed by device events; the table holds the median of the rounds, as bytes of K and V read in a second. The L2 cache is flushed before
+each launch of the peers, and not before those of the program: rows whose K and V fit it compare nothing.
 
 Usage: python3 tests/perf/compare_decode.py PROGRAM [ROUNDS]       (run in the root of the tree)
 """
