@@ -33,7 +33,7 @@ static Algorithm attention(bool both) {
   builder.input("bias", {"Buckets", "H"});
   builder.define("S[b,h,i,j] = sum(d, Q[b,h,i,d] * K[b,h,j,d])");
   builder.define(both ? "A[b,h,i,j] = S[b,h,i,j] + bias[bucket[min((max(j - i + Sq - Sk + Reach, 0)), 2*Reach)], h]"
-                      : "A[b,h,i,j] = S[b,h,i,j] + bias[bucket[min((i - j + Sk - Sq), Reach)], h]"
+                      : "A[b,h,i,j] = S[b,h,i,j] + bias[bucket[min((max(i - j + Sk - Sq, 0)), Reach)], h]"
                         " where j <= i + Sk - Sq");
   builder.define("P[b,h,i,j] = softmax(j, A[b,h,i,j])");
   builder.define("O[b,h,i,e] = sum(j, P[b,h,i,j] * V[b,h,j,e])");
@@ -50,6 +50,7 @@ static bool runs(bool both) {
   std::normal_distribution<double> normal;
   std::map<std::string, runtime::HostTensor> inputs, outputs;
   LaunchArguments arguments;
+  arguments.extents = extents;
   for (const char* name : {"Q", "K", "V", "bias", "bucket", "O"}) {
     const TensorView wanted = describe_tensor(run, name, extents);
     const runtime::HostTensor tensor = runtime::zeros(wanted.dtype, wanted.shape);

@@ -41,11 +41,13 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
+constexpr const char* kEvictLock = "evict";  // of who looks for what to evict
+
 /// Locks that processes left which were killed.
 void remove_free_locks(const FileDescriptor& locks, const fs::path& path) {
   // A lock removes its file when it is released.
   for (const std::string& name : names_in(path))
-    if (is_cache_key(name)) CacheLock::acquire(locks, name, std::chrono::milliseconds(0));
+    if (is_cache_key(name) || name == kEvictLock) CacheLock::acquire(locks, name, std::chrono::milliseconds(0));
 }
 
 }  // namespace
@@ -139,7 +141,7 @@ std::size_t DiskCache::evict(std::uint64_t limit) {
     warn_unusable("it can't be written: " + error_text(errno));
     return 0;
   }
-  const CacheLock alone = CacheLock::acquire(locks, "evict", std::chrono::milliseconds(0));
+  const CacheLock alone = CacheLock::acquire(locks, kEvictLock, std::chrono::milliseconds(0));
   if (!alone && errno == EWOULDBLOCK) return 0;
   std::vector<Item> all = items(root);
   std::uint64_t bytes = 0;

@@ -102,6 +102,16 @@ TEST_CASE("of 16 processes on a cold cache many are killed: the others get every
   CHECK(count_items(folder / "cache/locks") == 0);
 }
 
+TEST_CASE("clearing a cache takes along the locks that killed processes left, of entries and of eviction") {
+  TemporaryFolder folder;
+  DiskCache cache(folder / "cache");
+  REQUIRE(cache.store(fire_key(0), fire_files(0)));
+  fs::create_directories(folder / "cache/locks");
+  for (const std::string& name : {fire_key(1), std::string("evict")}) write_bytes(folder / "cache/locks" / name, "");
+  CHECK(cache.clear() == 1);
+  CHECK(count_items(folder / "cache/locks") == 0);
+}
+
 TEST_CASE("a writer is known to live by its lock: none of another process is taken for dead, in whichever container") {
   TemporaryFolder folder;
   DiskCache cache(folder / "cache");
