@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "api/shapes.h"
+#include "compiler/algorithm/factors.h"
 #include "compiler/support/half.h"
 
 namespace astatide {
@@ -86,11 +87,6 @@ double factor_of_row(std::int64_t row, int attempt) {
   return 0.5 + 0.5 * (turns - std::floor(turns));
 }
 
-void add_factors(const Expr& product, std::vector<Expr>& out) {
-  if (!product.is_call(Op::mul)) return out.push_back(product);
-  for (const Expr& arg : product.as<Call>()->args) add_factors(arg, out);
-}
-
 /// Definitions that a sum multiplies with an input of 16 bits: a product's operands have one type, so the plain
 /// computation rounds them to that of the input. With `tf32` the same of f32. Weights that are divided by their sum may
 /// have any factor common to a row when they are rounded: that of `attempt`.
@@ -119,8 +115,7 @@ std::map<std::string, Roundings::ElementFunction> rounded_operands(
     visit(func.value, [&](const Expr& e) {
       const auto* reduction = e.as<Reduce>();
       if (!reduction || reduction->op != Reduction::sum) return;
-      std::vector<Expr> factors;
-      add_factors(reduction->body[0], factors);
+      const std::vector<Expr> factors = factors_of(reduction->body[0]);
       for (const Expr& definition : factors)
         for (const Expr& input : factors) add(definition, input);
     });

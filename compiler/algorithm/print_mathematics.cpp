@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "compiler/algorithm/algorithm.h"
+#include "compiler/algorithm/factors.h"
 #include "compiler/algorithm/names.h"
 
 namespace astatide {
@@ -70,8 +71,7 @@ class MathematicsPrinter {
 
   /// Factors in their order, but for the one that is a reduction, which goes last.
   std::string print_product(const Expr& e, const std::string& times) const {
-    std::vector<Expr> factors;
-    collect_factors(e, factors);
+    std::vector<Expr> factors = factors_of(e);
     std::stable_partition(factors.begin(), factors.end(), [](const Expr& f) { return !f.as<Reduce>(); });
     const auto reductions =
         std::count_if(factors.begin(), factors.end(), [](const Expr& f) { return f.as<Reduce>() != nullptr; });
@@ -82,14 +82,6 @@ class MathematicsPrinter {
       out += (i == 0 ? "" : times) + (bare ? print(factors[i]) : operand(factors[i], i == 0 ? 3 : 4));
     }
     return out;
-  }
-
-  static void collect_factors(const Expr& e, std::vector<Expr>& out) {
-    if (!is_product(e)) {
-      out.push_back(e);
-      return;
-    }
-    for (const Expr& arg : e.as<Call>()->args) collect_factors(arg, out);
   }
 
   const NameKinds& names_;

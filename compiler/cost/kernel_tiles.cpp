@@ -37,17 +37,7 @@ KernelTiles::KernelTiles(const tile::Program& program, const tile::Kernel& kerne
   for (std::int64_t n = 0; n < samples; ++n) {
     samples_.push_back(tile::statistics_of_tile(program, kernel, values_of(static_cast<std::size_t>(n))));
     work_.push_back(work_of_tile(samples_.back()));
-    const double each = static_cast<double>(count_) / static_cast<double>(samples);
-    const tile::KernelStatistics& one = samples_.back();
-    all_.product_flops += each * one.product_flops;
-    all_.element_flops += each * one.element_flops;
-    all_.transcendentals += each * one.transcendentals;
-    all_.shared.read += each * one.shared.read;
-    all_.shared.written += each * one.shared.written;
-    for (const auto& [tensor, traffic] : one.global) {
-      all_.global[tensor].read += each * traffic.read;
-      all_.global[tensor].written += each * traffic.written;
-    }
+    all_.add(samples_.back(), static_cast<double>(count_) / static_cast<double>(samples));
   }
 }
 

@@ -32,18 +32,6 @@ bool is_transcendental(Op op) {
   }
 }
 
-void add(KernelStatistics& to, const KernelStatistics& from, double times) {
-  to.product_flops += times * from.product_flops;
-  to.element_flops += times * from.element_flops;
-  to.transcendentals += times * from.transcendentals;
-  to.shared.read += times * from.shared.read;
-  to.shared.written += times * from.shared.written;
-  for (const auto& [tensor, traffic] : from.global) {
-    to.global[tensor].read += times * traffic.read;
-    to.global[tensor].written += times * traffic.written;
-  }
-}
-
 void add_names(std::set<std::string>& names, const Expr& e) { names.merge(free_variables(e)); }
 
 const std::vector<Coordinate>* coordinates_of(const Operand& operand) {
@@ -107,7 +95,7 @@ class Counter {
     for (std::int64_t n = 0; n < samples; ++n) {
       // In the middle of the part that it stands for.
       const auto index = static_cast<std::int64_t>((static_cast<double>(n) + 0.5) * each);
-      add(out, f(index), times * each);
+      out.add(f(index), times * each);
     }
   }
 
@@ -119,14 +107,14 @@ class Counter {
       } else if (const auto* branch = std::get_if<If>(&stmt.node)) {
         const std::optional<std::int64_t> holds = value_of(branch->condition, environment);
         if (const auto* flag = branch->condition.as<Variable>(); flag && last_of_.contains(flag->name)) {
-          add(out, count(branch->body, environment), 1 / last_of_.at(flag->name));
+          out.add(count(branch->body, environment), 1 / last_of_.at(flag->name));
           continue;
         }
         if (!holds && !branch->cold) exact_ = false;
-        if (holds ? *holds != 0 : !branch->cold) add(out, count(branch->body, environment), 1);
+        if (holds ? *holds != 0 : !branch->cold) out.add(count(branch->body, environment), 1);
       } else if (const auto* role = std::get_if<Role>(&stmt.node)) {
         // Its warpgroups share each tile out.
-        add(out, count(role->body, environment), 1);
+        out.add(count(role->body, environment), 1);
       } else if (const auto* let = std::get_if<Let>(&stmt.node)) {
         if (const auto value = value_of(let->value, environment)) environment[let->name] = *value;
       } else if (const auto* arrive = std::get_if<Arrive>(&stmt.node)) {
@@ -153,7 +141,7 @@ class Counter {
     if (control_names(loop.body).contains(loop.var)) {
       sum_over(out, trips, 1, body);
     } else if (trips > 0) {
-      add(out, body(0), static_cast<double>(trips));
+      out.add(body(0), static_cast<double>(trips));
     }
   }
 
@@ -297,6 +285,18 @@ std::int64_t shared_bytes_of(const Kernel& kernel) {
 }
 
 }  // namespace
+
+void KernelStatistics::add(const KernelStatistics& other, double times) {
+  product_flops += times * other.product_flops;
+  element_flops += times * other.element_flops;
+  transcendentals += times * other.transcendentals;
+  shared.read += times * other.shared.read;
+  shared.written += times * other.shared.written;
+  for (const auto& [tensor, traffic] : other.global) {
+    global[tensor].read += times * traffic.read;
+    global[tensor].written += times * traffic.written;
+  }
+}
 
 double KernelStatistics::global_bytes() const {
   double bytes = 0;

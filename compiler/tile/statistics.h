@@ -31,6 +31,8 @@ struct KernelStatistics {
   std::int64_t shared_bytes = 0;
 
   double global_bytes() const;
+  /// The counts of `other`, so many times; not its tiles.
+  void add(const KernelStatistics& other, double times);
 };
 
 struct TensorSize {

@@ -16,9 +16,7 @@ Case gaussian_case(Algorithm algorithm, std::map<std::string, std::int64_t> exte
   c.extents = std::move(extents);
   c.extents.try_emplace("Dv", c.extents.at("D"));
   c.dtype = dtype;
-  c.inputs["Q"] = gaussian(dtype, query_shape(c), 11);
-  c.inputs["K"] = gaussian(dtype, key_shape(c), 12);
-  c.inputs["V"] = gaussian(dtype, value_shape(c), 13);
+  fill_gaussian(c, 11);
   return c;
 }
 

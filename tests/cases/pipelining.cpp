@@ -75,9 +75,7 @@ Case half_case(Algorithm algorithm, std::map<std::string, std::int64_t> extents)
   c.algorithm = std::move(algorithm);
   c.extents = std::move(extents);
   c.dtype = ScalarType::bf16;
-  c.inputs["Q"] = gaussian(c.dtype, query_shape(c), 11);
-  c.inputs["K"] = gaussian(c.dtype, key_shape(c), 12);
-  c.inputs["V"] = gaussian(c.dtype, value_shape(c), 13);
+  fill_gaussian(c, 11);
   return c;
 }
 

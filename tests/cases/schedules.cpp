@@ -17,9 +17,7 @@ Case gaussian_case(std::map<std::string, std::int64_t> extents, std::uint64_t se
   Case c;
   c.algorithm = std::move(algorithm);
   c.extents = std::move(extents);
-  c.inputs["Q"] = gaussian(c.dtype, query_shape(c), seed);
-  c.inputs["K"] = gaussian(c.dtype, key_shape(c), seed + 1);
-  c.inputs["V"] = gaussian(c.dtype, value_shape(c), seed + 2);
+  fill_gaussian(c, seed);
   return c;
 }
 

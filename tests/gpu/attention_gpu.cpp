@@ -23,9 +23,7 @@ Case gaussian_case(std::map<std::string, std::int64_t> extents, ScalarType dtype
   c.algorithm = causal_attention();
   c.extents = std::move(extents);
   c.dtype = dtype;
-  c.inputs["Q"] = gaussian(dtype, query_shape(c), 71);
-  c.inputs["K"] = gaussian(dtype, key_shape(c), 72);
-  c.inputs["V"] = gaussian(dtype, value_shape(c), 73);
+  fill_gaussian(c, 71);
   return c;
 }
 

@@ -20,9 +20,7 @@ Case small_case() {
   c.algorithm = causal_attention();
   c.dtype = ScalarType::bf16;
   c.extents = {{"B", 2}, {"Hq", 4}, {"Hkv", 2}, {"Sq", 70}, {"Sk", 300}, {"D", 128}, {"Dv", 128}};
-  c.inputs["Q"] = gaussian(c.dtype, query_shape(c), 81);
-  c.inputs["K"] = gaussian(c.dtype, key_shape(c), 82);
-  c.inputs["V"] = gaussian(c.dtype, value_shape(c), 83);
+  fill_gaussian(c, 81);
   return c;
 }
 

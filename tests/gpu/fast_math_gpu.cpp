@@ -21,9 +21,7 @@ TEST_CASE("capped scores by tanh.approx are within the contract of fast_math, an
     c.dtype = dtype;
     c.extents = {{"B", 1}, {"Hq", 2}, {"Hkv", 1}, {"Sq", 200}, {"Sk", 333}, {"D", 64}, {"Dv", 64}};
     c.scalars = {{"scale", 2}};  // scores up to the cap
-    c.inputs["Q"] = gaussian(dtype, query_shape(c), 1);
-    c.inputs["K"] = gaussian(dtype, key_shape(c), 2);
-    c.inputs["V"] = gaussian(dtype, value_shape(c), 3);
+    fill_gaussian(c, 1);
     const HostTensors exact = run_case(c, schedule, Device::cuda(0));
     schedule.fast_math = true;
     const HostTensors fast = run_case(c, schedule, Device::cuda(0));

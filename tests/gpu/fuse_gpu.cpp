@@ -18,9 +18,7 @@ Case grouped(bool causal, ScalarType dtype, int heads, int groups, int queries, 
   c.algorithm = causal ? causal_attention() : attention();
   c.extents = {{"B", 2}, {"Hq", heads}, {"Hkv", groups}, {"Sq", queries}, {"Sk", keys}, {"D", width}, {"Dv", width}};
   c.dtype = dtype;
-  c.inputs["Q"] = gaussian(dtype, query_shape(c), seed);
-  c.inputs["K"] = gaussian(dtype, key_shape(c), seed + 1);
-  c.inputs["V"] = gaussian(dtype, value_shape(c), seed + 2);
+  fill_gaussian(c, seed);
   return c;
 }
 

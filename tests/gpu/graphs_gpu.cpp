@@ -38,9 +38,7 @@ Case causal_case(std::int64_t length, unsigned seed) {
   c.algorithm = causal_attention();
   c.extents = {{"B", 2}, {"Hq", 8}, {"Hkv", 8}, {"Sq", length}, {"Sk", length}, {"D", 128}, {"Dv", 128}};
   c.dtype = ScalarType::bf16;
-  c.inputs["Q"] = gaussian(c.dtype, query_shape(c), seed);
-  c.inputs["K"] = gaussian(c.dtype, key_shape(c), seed + 1);
-  c.inputs["V"] = gaussian(c.dtype, value_shape(c), seed + 2);
+  fill_gaussian(c, seed);
   return c;
 }
 

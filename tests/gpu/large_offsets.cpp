@@ -70,9 +70,7 @@ void check_item(std::int64_t queries, std::int64_t keys) {
   alone.algorithm = attention();
   alone.extents = {{"B", 1}, {"Hq", 1}, {"Hkv", 1}, {"Sq", queries}, {"Sk", keys}, {"D", kWidth}, {"Dv", kWidth}};
   alone.dtype = ScalarType::bf16;
-  alone.inputs["Q"] = gaussian(alone.dtype, query_shape(alone), 71);
-  alone.inputs["K"] = gaussian(alone.dtype, key_shape(alone), 72);
-  alone.inputs["V"] = gaussian(alone.dtype, value_shape(alone), 73);
+  fill_gaussian(alone, 71);
 
   ManyItems q(context, queries), k(context, keys), v(context, keys), o(context, queries);
   DeviceTensor l(context, ScalarType::f32, {kBatch, 1, queries});

@@ -21,9 +21,7 @@ TEST_CASE("a map of a dense mask gives on a device what the mask gives") {
     c.algorithm = load_algorithm("dense_mask");
     c.dtype = dtype;
     c.extents = {{"B", 2}, {"Hq", 4}, {"Hkv", 2}, {"Sq", rows}, {"Sk", columns}, {"D", 64}, {"Dv", 64}};
-    c.inputs["Q"] = gaussian(dtype, query_shape(c), 1);
-    c.inputs["K"] = gaussian(dtype, key_shape(c), 2);
-    c.inputs["V"] = gaussian(dtype, value_shape(c), 3);
+    fill_gaussian(c, 1);
     c.inputs["visible"] = filled(ScalarType::boolean, {2, rows, columns},
                                  [&](const Index& at) { return sees(at[1] + 50 * at[0], at[2]) ? 1.0 : 0.0; });
     const HostTensors outputs = run_case(c, schedule, Device::cuda(0));

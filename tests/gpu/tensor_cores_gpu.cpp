@@ -21,9 +21,7 @@ Case make_case(bool causal, std::map<std::string, std::int64_t> extents, ScalarT
   c.algorithm = causal ? causal_attention() : attention();
   c.extents = std::move(extents);
   c.dtype = dtype;
-  c.inputs["Q"] = gaussian(dtype, query_shape(c), seed);
-  c.inputs["K"] = gaussian(dtype, key_shape(c), seed + 1);
-  c.inputs["V"] = gaussian(dtype, value_shape(c), seed + 2);
+  fill_gaussian(c, seed);
   return c;
 }
 

@@ -290,6 +290,12 @@ Index value_shape(const Case& c) {
   return {c.extents.at("B"), c.extents.at("Hkv"), c.extents.at("Sk"), c.extents.at("Dv")};
 }
 
+void fill_gaussian(Case& c, std::uint64_t seed) {
+  c.inputs["Q"] = gaussian(c.dtype, query_shape(c), seed);
+  c.inputs["K"] = gaussian(c.dtype, key_shape(c), seed + 1);
+  c.inputs["V"] = gaussian(c.dtype, value_shape(c), seed + 2);
+}
+
 void fill_zero_queries_and_ramp(Case& c) {
   c.inputs["Q"] = constant(c.dtype, query_shape(c), 0);
   c.inputs["K"] = gaussian(c.dtype, key_shape(c), 1);

@@ -92,6 +92,8 @@ runtime::HostTensor with_strides(const runtime::HostTensor& tensor, const Index&
 
 /// Q = 0 and K finite, so that every visible key weighs the same, and V[j] = (j + 1) / 256 in all channels.
 void fill_zero_queries_and_ramp(Case& c);
+/// Q, K and V of normal numbers: those of `seed` and the two behind it.
+void fill_gaussian(Case& c, std::uint64_t seed);
 /// Q, K, V of these extents.
 Index query_shape(const Case& c);
 Index key_shape(const Case& c);

@@ -330,9 +330,7 @@ TEST_CASE("check_outputs sees a wrong value, a wrong infinity and a NaN") {
   Case c;
   c.algorithm = algorithm;
   c.extents = {{"B", 1}, {"Hq", 1}, {"Hkv", 1}, {"Sq", 4}, {"Sk", 3}, {"D", 8}, {"Dv", 8}};
-  c.inputs["Q"] = gaussian(c.dtype, query_shape(c), 1);
-  c.inputs["K"] = gaussian(c.dtype, key_shape(c), 2);
-  c.inputs["V"] = gaussian(c.dtype, value_shape(c), 3);
+  fill_gaussian(c, 1);
   const HostTensors right = run_case(c, "cpu/flash2", Device::cpu());
   const auto check = [&](const char* name, const HostTensors& outputs) {
     for (const OutputCheck& one : check_outputs(algorithm, c.extents, {}, c.inputs, outputs))
@@ -363,9 +361,7 @@ TEST_CASE("check_outputs holds a kernel that rounds f32 to tf32 to the contract 
   Case c;
   c.algorithm = causal_attention();
   c.extents = {{"B", 1}, {"Hq", 1}, {"Hkv", 1}, {"Sq", 40}, {"Sk", 40}, {"D", 16}, {"Dv", 16}};
-  c.inputs["Q"] = gaussian(c.dtype, query_shape(c), 1);
-  c.inputs["K"] = gaussian(c.dtype, key_shape(c), 2);
-  c.inputs["V"] = gaussian(c.dtype, value_shape(c), 3);
+  fill_gaussian(c, 1);
   Case narrow = c;
   for (auto& [name, tensor] : narrow.inputs)
     tensor = filled(ScalarType::f32, tensor.shape, [&, &tensor = tensor](const Index& at) {

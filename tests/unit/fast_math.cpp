@@ -34,9 +34,7 @@ Case softcap() {
   Case c;
   c.algorithm = load_algorithm("softcap_alibi");
   c.extents = kSizes;
-  c.inputs["Q"] = gaussian(ScalarType::f32, query_shape(c), 1);
-  c.inputs["K"] = gaussian(ScalarType::f32, key_shape(c), 2);
-  c.inputs["V"] = gaussian(ScalarType::f32, value_shape(c), 3);
+  fill_gaussian(c, 1);
   return c;
 }
 

@@ -23,9 +23,7 @@ Case dense(std::int64_t rows, std::int64_t columns, ScalarType dtype,
   c.algorithm = load_algorithm("dense_mask");
   c.dtype = dtype;
   c.extents = {{"B", 2}, {"Hq", 2}, {"Hkv", 1}, {"Sq", rows}, {"Sk", columns}, {"D", 64}, {"Dv", 64}};
-  c.inputs["Q"] = gaussian(dtype, query_shape(c), 1);
-  c.inputs["K"] = gaussian(dtype, key_shape(c), 2);
-  c.inputs["V"] = gaussian(dtype, value_shape(c), 3);
+  fill_gaussian(c, 1);
   // The second item sees what the first one does, from the other end.
   c.inputs["visible"] = filled(ScalarType::boolean, {2, rows, columns}, [&](const Index& at) {
     return sees(at[1], at[0] == 0 ? at[2] : columns - 1 - at[2]) ? 1.0 : 0.0;
@@ -82,9 +80,7 @@ TEST_CASE("tiles that a map shows to be empty are not read") {
     c.extents["B"] = 1;
     c.inputs["visible"] =
         filled(ScalarType::boolean, {1, 150, 410}, [](const Index& at) { return at[2] < 70 ? 1.0 : 0.0; });
-    c.inputs["Q"] = gaussian(taken.dtype, query_shape(c), 1);
-    c.inputs["K"] = gaussian(taken.dtype, key_shape(c), 2);
-    c.inputs["V"] = gaussian(taken.dtype, value_shape(c), 3);
+    fill_gaussian(c, 1);
     const HostTensors before = run_case(c, mapped(taken.schedule), Device::cpu());
     // Behind the tile of the last visible key.
     runtime::HostTensor& values = c.inputs["V"];
