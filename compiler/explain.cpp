@@ -95,10 +95,13 @@ std::vector<std::string> ranges_of(const tile::Kernel& kernel) {
     bounds.merge(free_variables(loop->end));
   });
   std::vector<std::string> out;
+  std::map<std::string, Expr> searches;
   tile::walk(kernel.body, [&](const tile::Stmt& stmt) {
     const auto* let = std::get_if<tile::Let>(&stmt.node);
+    if (let && let->value.is_call(Op::count_below)) searches.emplace(let->name, let->value);
     // Once, where each role has it.
-    if (let && bounds.erase(let->name) > 0) out.push_back(let->name + " = " + print_expr(let->value, {}, true));
+    if (let && bounds.erase(let->name) > 0)
+      out.push_back(let->name + " = " + print_expr(substitute(let->value, searches), {}, true));
   });
   return out;
 }

@@ -4,6 +4,7 @@
 
 #include "compiler/passes/close_shares.h"
 #include "compiler/passes/fold_exponents.h"
+#include "compiler/passes/fold_factors.h"
 #include "compiler/passes/fold_units.h"
 #include "compiler/passes/forward_maps.h"
 #include "compiler/passes/hoist_row_invariants.h"
@@ -17,6 +18,8 @@
 #include "compiler/passes/peel_first.h"
 #include "compiler/passes/plan_memory.h"
 #include "compiler/passes/relax_rescale.h"
+#include "compiler/passes/search_rows.h"
+#include "compiler/passes/skip_tiles.h"
 #include "compiler/passes/specialize_roles.h"
 #include "compiler/passes/split_absorb.h"
 #include "compiler/passes/split_masked_loops.h"
@@ -34,15 +37,18 @@ namespace {
 
 // In this order.
 constexpr std::array kPasses{
+    Pass{"skip_tiles", skip_tiles, "on GPUs no tile begins behind what its kernel stores"},
     Pass{"map_masks", map_masks, "no kernel asks for a map of masks: its tiles are listed, loops run over the list"},
     Pass{"split_masked_loops", split_masked_loops,
          "full tiles test nothing that bounds their loop, empty tiles are not run"},
+    Pass{"search_rows", search_rows, "on GPUs no element is tested by what a monotone tensor holds"},
     Pass{"peel_first", peel_first, "the first tile of what is overlapped is computed by itself"},
     Pass{"fold_units", fold_units, "a loop that runs once merges with no unit"},
     Pass{"relax_rescale", relax_rescale, "no advance is left: new references and moves are maps"},
     Pass{"forward_maps", forward_maps, "no map makes a tile for one other map alone"},
     Pass{"fold_exponents", fold_exponents,
          "on tensor cores a weight is one multiply-add and one power of two an element"},
+    Pass{"fold_factors", fold_factors, "on tensor cores an element is multiplied once by what is the same for all"},
     Pass{"hoist_row_invariants", hoist_row_invariants, "no map over a tile computes what is constant in a row"},
     Pass{"split_absorb", split_absorb,
          "on tensor cores a tile is scaled by finite numbers of its rows, or in a branch"},

@@ -68,6 +68,7 @@ KernelEmitter::KernelEmitter(const tile::Program& program, const tile::Kernel& k
   if (has_roles()) claim("barriers");
   if (kernel_.persistent)
     for (const char* name : {"tile_counter", "tiles", "tile", "next_tiles", "tile_slot", "tile_phase"}) claim(name);
+  if (kernel_.persistent && kernel_.exists) claim("next_tile");
   if (kernel_.cluster) claim_cluster_names();
   for (const Parameter& p : parameters_of(program, kernel))
     if (p.kind == Parameter::Kind::tensor_map) claim(p.name + "_map");
@@ -267,8 +268,11 @@ void KernelEmitter::emit_registers(SourceText& out) const {
       continue;
     }
     const bool pairs = size_in_bytes(mem.type) == 2;
-    out.line(fmt::format("{} {}[{}];  // {}{} over {} x {} threads", pairs ? "unsigned" : "float", mem.name,
-                         pairs ? registers / 2 : registers, describe(mem),
+    out.line(fmt::format("{} {}[{}];  // {}{} over {} x {} threads",
+                         pairs                         ? "unsigned"
+                         : mem.type == ScalarType::i32 ? "int"
+                                                       : "float",
+                         mem.name, pairs ? registers / 2 : registers, describe(mem),
                          pairs ? fmt::format(", pairs of {}", name_of(mem.type)) : "", grid.rows, grid.columns));
   }
   if (sync_.has_wgmma())
@@ -313,6 +317,8 @@ std::string KernelEmitter::emit() {
   head.open(signature());
   emit_thread(head);
   if (!kernel_.persistent) emit_tile_axes(head, first_step());
+  if (!kernel_.persistent && kernel_.exists)
+    head.line(fmt::format("if (!({})) return;  // nothing to store", condition_text(*kernel_.exists, scope())));
   emit_shared(head);
   if (has_roles())
     emit_start(head);

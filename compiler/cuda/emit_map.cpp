@@ -51,7 +51,8 @@ bool add_bound(ColumnWindow& window, const Expr& predicate, const tile::Program&
 
 }  // namespace
 
-std::string KernelEmitter::emit_window(const ColumnWindow& window, const tile::Mem& dst, const tile::ThreadGrid& grid) {
+std::string KernelEmitter::emit_window(const ColumnWindow& window, const tile::Mem& dst, const tile::ThreadGrid& grid,
+                                       const Element& row) {
   const FragmentAxis columns = fragment_of(dst, grid).columns;
   const std::string origin = integer_text(window.column->origin, scope()), part = columns.thread_part(column_);
   const std::string first = part == "0" ? origin : origin == "0" ? part : origin + " + " + part;
@@ -62,7 +63,7 @@ std::string KernelEmitter::emit_window(const ColumnWindow& window, const tile::M
     const auto strictest = tile::extreme(bounds, op);
     if (!strictest) return;
     const std::string variable = fresh(name);
-    out_.line(fmt::format("const int {} = {}{};", variable, narrow_text(*strictest, scope()), behind));
+    out_.line(fmt::format("const int {} = {}{};", variable, narrow_text(*strictest, scope(&row)), behind));
     condition += fmt::format("{}{} {} {}", condition.empty() ? "" : " && ", held, relation, variable);
   };
   bound(window.from, Op::max, "first_visible", ">=");
@@ -81,6 +82,9 @@ ColumnWindow KernelEmitter::window_of(const tile::Map& map, const tile::Mem& dst
   std::set<std::string> integers = integers_;
   for (const tile::Coordinate& coordinate : window.others) integers.insert(coordinate.axis);
   for (const auto& [name, value] : program_.known) integers.insert(name);
+  for (const tile::Mem& rows : kernel_.mems)
+    if (rows.type == ScalarType::i32 && rows.dims.size() == 1 && rows.dims[0] == dst.dims[0])
+      integers.insert(rows.name);
   if (window.column->limit && !always_within(*window.column, dst)) window.before.push_back(*window.column->limit);
   std::erase_if(window.rest,
                 [&](const Expr& predicate) { return add_bound(window, predicate, program_, kernel_, integers); });
@@ -112,7 +116,7 @@ void KernelEmitter::emit(const tile::Map& map) {
   const auto in_row = [&](const Element& row) {
     if (!window.column) return;
     limits = declare_coordinates(window.others, dst, row);
-    const std::string columns = emit_window(window, dst, grid);
+    const std::string columns = emit_window(window, dst, grid, row);
     limits += (limits.empty() ? "" : " && ") + columns;
   };
   // A thread beyond the tile has no element of what lies in shared memory.
@@ -126,15 +130,20 @@ void KernelEmitter::emit(const tile::Map& map) {
   }
   TextScope here = scope(&at);
   if (map.polynomial) here.polynomial = polynomial_text(map, dst, grid, at);
-  std::string value = real_text(map.value, here);
+  const bool integer = dst.type == ScalarType::i32;
+  std::string value = integer ? narrow_text(map.value, here) : real_text(map.value, here);
   std::string visible = map.absent || has_read(map.value) ? limits : "";
   for (const Expr& predicate : window.rest) {
     const Text text = text_of(predicate, here);
     // Of an && chain only || and ?: need parentheses.
     visible += (visible.empty() ? "" : " && ") + (text.precedence < 5 ? "(" + text.text + ")" : text.text);
   }
-  if (!visible.empty()) value = fmt::format("{} ? {} : {}", visible, value, float_literal(map.absent.value_or(0.0)));
-  if (dst.type != ScalarType::f32) value = fmt::format("from_float<{}>({})", type_text(dst.type), value);
+  if (!visible.empty()) {
+    const double absent = map.absent.value_or(0.0);
+    value = fmt::format("{} ? {} : {}", visible, value,
+                        integer ? std::to_string(static_cast<int>(absent)) : float_literal(absent));
+  }
+  if (dst.type != ScalarType::f32 && !integer) value = fmt::format("from_float<{}>({})", type_text(dst.type), value);
   out_.line(fmt::format("{} = {};", access(dst, at, true), value));
   close_element();
 }

@@ -16,12 +16,30 @@ using tile::Mem;
 
 // A persistent block begins with the tile of its own number. The producer finds its place along the axes, which takes
 // divisions, and passes it on through a ring of its own; then it draws the next one and copies for this one. A place of
-// -1 ends the walk. In a cluster another thread of the first block does this for all, with numbers of clusters: it is
+// -1 ends the walk. Where searches tell which tiles there are and what they see, another thread does this, and adds
+// what it has found to the places; in a cluster one of the first block does it for all, with numbers of clusters. It is
 // ahead of the producers, which take places as the consumers do.
 
 std::string KernelEmitter::place_of_tile(std::size_t axis) const {
-  return fmt::format("({} + {} * {})[{}]", claimed("next_tiles"), claimed("tile_slot"), kernel_.tiles.size(), axis);
+  return fmt::format("({} + {} * {})[{}]", claimed("next_tiles"), claimed("tile_slot"), kernel_.tile_numbers(), axis);
 }
+
+namespace {
+
+/// The lets that are dealt with a tile.
+std::vector<const tile::Let*> dealt_lets(const tile::Block& block) {
+  std::vector<const tile::Let*> out;
+  for (const tile::Stmt& stmt : block)
+    if (const auto* let = std::get_if<tile::Let>(&stmt.node); let && let->dealt) out.push_back(let);
+  return out;
+}
+
+bool is_dealt(const tile::Stmt& stmt) {
+  const auto* let = std::get_if<tile::Let>(&stmt.node);
+  return let && let->dealt;
+}
+
+}  // namespace
 
 void KernelEmitter::emit_dealt_tiles(const tile::Block& body) {
   const std::string slot = claimed("tile_slot"), phase = claimed("tile_phase"), tile = claimed("tile"),
@@ -30,7 +48,21 @@ void KernelEmitter::emit_dealt_tiles(const tile::Block& body) {
   out_.line(fmt::format("const int {} = {};", tiles, counts_text(0)));
   out_.line(fmt::format("int {} = 0, {} = 1;", slot, phase));
   out_.open(fmt::format("for (int {} = {};;)", tile, first_step()));
+  std::string next = fmt::format("draw_tile({})", drawn);
+  if (kernel_.exists) {
+    // The next one is on its way while this one is looked at: many may follow each other that store nothing.
+    out_.line(fmt::format("const int {} = {};", claimed("next_tile"), next));
+    next = claimed("next_tile");
+  }
   emit_tile_axes(out_, fmt::format("min({}, {} - 1)", tile, tiles));
+  if (kernel_.exists) {
+    out_.open(fmt::format("if ({} < {} && !({}))", tile, tiles, condition_text(*kernel_.exists, scope())));
+    out_.line(fmt::format("{} = {};", tile, next));
+    out_.line("continue;");
+    out_.close();
+  }
+  const std::vector<const tile::Let*> dealt = dealt_lets(kernel_.body);
+  if (!dealt.empty()) emit_block(outside_roles());
   emit(sync_.before_dealing());
   const auto place = [&](std::size_t axis, const std::string& of_first) {
     return axis == 0 ? fmt::format("{} < {} ? {} : -1", tile, tiles, of_first) : kernel_.tiles[axis].var;
@@ -40,11 +72,13 @@ void KernelEmitter::emit_dealt_tiles(const tile::Block& body) {
   else
     for (std::size_t i = 0; i < kernel_.tiles.size(); ++i)
       out_.line(fmt::format("{} = {};", place_of_tile(i), place(i, kernel_.tiles[0].var)));
+  for (std::size_t i = 0; i < dealt.size(); ++i)
+    out_.line(fmt::format("{} = {};", place_of_tile(kernel_.tiles.size() + i), dealt[i]->name));
   // Those of a cluster are told block by block.
   for (const tile::SyncOp& op : sync_.after_dealing())
     if (!kernel_.cluster || op.kind != tile::SyncOp::Kind::arrive) emit(op);
   out_.line(fmt::format("if ({} >= {}) break;", tile, tiles));
-  out_.line(fmt::format("{} = draw_tile({});", tile, drawn));
+  out_.line(fmt::format("{} = {};", tile, next));
   emit_block(body);
   out_.close();
   out_.line(fmt::format("leave_tiles({});", drawn));
@@ -72,7 +106,7 @@ void KernelEmitter::emit_taken_tiles(const tile::Block& body, bool one_thread) {
   const tile::Block outside = outside_roles();
   const auto read_early = [&, &loops = loops](std::size_t axis) {
     const auto reads = [&](const tile::Stmt& stmt) {
-      return contains(tile::effects_of(stmt).reads, kernel_.tiles[axis].var);
+      return !is_dealt(stmt) && contains(tile::effects_of(stmt).reads, kernel_.tiles[axis].var);
     };
     return one_thread || std::any_of(outside.begin(), outside.end(), reads) ||
            std::any_of(loops.begin(), loops.end(), reads);
@@ -84,7 +118,16 @@ void KernelEmitter::emit_taken_tiles(const tile::Block& body, bool one_thread) {
   };
   take(true);
   if (kernel_.cluster) emit_tile_of_place(out_, !one_thread);
-  emit_block(outside);
+  std::size_t number_of_let = kernel_.tiles.size();
+  for (const tile::Stmt& stmt : outside) {
+    if (!is_dealt(stmt)) {
+      emit_statement(stmt);
+      continue;
+    }
+    const auto& let = std::get<tile::Let>(stmt.node);
+    out_.line(fmt::format("const int {} = {};", let.name, number(place_of_tile(number_of_let++))));
+    note(let);
+  }
   emit_block(loops);
   take(false);
   emit(sync_.after_taking(one_thread));
@@ -124,7 +167,7 @@ void KernelEmitter::emit(const tile::Role& role) {
   for (const tile::SyncOp& op : start) emit(op, "the first begins");
   if (!kernel_.persistent) {
     emit_block(role.body);
-  } else if (producer && !kernel_.cluster) {
+  } else if (producer && !kernel_.deals_apart()) {
     tile::Block body = outside_roles();
     body.insert(body.end(), role.body.begin(), role.body.end());
     emit_dealt_tiles(body);
@@ -134,8 +177,9 @@ void KernelEmitter::emit(const tile::Role& role) {
   for (const tile::SyncOp& op : sync_.at_end(role))
     emit(op, op.kind == tile::SyncOp::Kind::take_turn ? "the last pass is waited for, too" : "");
   if (producer) out_.close();
-  if (producer && kernel_.cluster && kernel_.persistent) {
-    out_.open(fmt::format("else if ({} == {} && {} == 0)", thread_, kernel_.threads() + 32, claimed("cluster_rank")));
+  if (producer && kernel_.deals_apart()) {
+    const std::string of_block = kernel_.cluster ? fmt::format(" && {} == 0", claimed("cluster_rank")) : "";
+    out_.open(fmt::format("else if ({} == {}{})", thread_, kernel_.threads() + 32, of_block));
     emit_dealt_tiles({});
     out_.close();
   }

@@ -109,7 +109,12 @@ void KernelEmitter::emit(const tile::Let& let) {
   Expr value = let.value;
   if (let.own) value = substitute(*let.own, {{kernel_.warpgroup, variable(claimed("warpgroup"))}});
   out_.line(fmt::format("const int {} = {};", let.name, integer_text(value, scope())));
+  note(let);
+}
+
+void KernelEmitter::note(const tile::Let& let) {
   integers_.insert(let.name);
+  if (let.value.is_call(Op::count_below)) non_negative_.insert(let.name);
 }
 
 }  // namespace astatide::cuda

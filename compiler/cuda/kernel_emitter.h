@@ -87,6 +87,7 @@ class KernelEmitter {
   void emit(const tile::If& branch);
   void emit_branch(const std::string& head, const tile::If& branch);
   void emit(const tile::Let& let);
+  void note(const tile::Let& let);  // the name is an integer from here on
 
   // emit_map.cpp
   void emit(const tile::Fill& fill);
@@ -98,7 +99,8 @@ class KernelEmitter {
   ColumnWindow window_of(const tile::Map& map, const tile::Mem& dst) const;
   /// Inside the loop over a tile's rows: the first and the last visible of the columns that a thread holds, and the
   /// condition on a held column.
-  std::string emit_window(const ColumnWindow& window, const tile::Mem& dst, const tile::ThreadGrid& grid);
+  std::string emit_window(const ColumnWindow& window, const tile::Mem& dst, const tile::ThreadGrid& grid,
+                          const Element& row);
   void emit(const tile::Vote& vote);
 
   // emit_store.cpp: to global memory

@@ -126,6 +126,7 @@ TextScope KernelEmitter::scope(const Element* element) const {
     if (const Mem* tile = kernel_.find(name)) {
       if (!element) throw InternalError("tile " + name + " is read outside of a map");
       const std::string text = access(*tile, *element, false);
+      if (tile->type == ScalarType::i32) return {text, ValueType::integer};
       return {tile->type == ScalarType::f32 ? text : "to_float(" + text + ")", ValueType::real};
     }
     for (const std::string& scalar : program_.scalars)

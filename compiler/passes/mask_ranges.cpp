@@ -1,6 +1,8 @@
 #include "compiler/passes/mask_ranges.h"
 
+#include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "compiler/support/diagnostic.h"
 #include "compiler/tile/cluster.h"
@@ -74,11 +76,20 @@ class Analysis {
         other = search->rest;
         searched = search->first;
       }
-      if (factor == 0) return false;
+      if (factor == 0 || reads_tile(other)) return false;
       const auto rest = tile::bounds_of(other, ranges_, &program_);
       if (!rest || free_variables(rest->low).contains(loop_.var) || free_variables(rest->high).contains(loop_.var))
         return false;
-      bounds.push_back({factor, *rest, searched});
+      bounds.push_back({factor, other, *rest, searched});
+    }
+    if (!bounds.empty() &&
+        std::all_of(bounds.begin(), bounds.end(), [](const Bound& bound) { return bound.searched; })) {
+      SearchedPredicate& found = range_.searched.emplace_back(SearchedPredicate{predicate, {}});
+      for (const Bound& bound : bounds) {
+        const bool ends = bound.factor > 0;
+        const Expr low = count(bound, bound.rest.low), high = count(bound, bound.rest.high);
+        found.sides.push_back({ends, count(bound, bound.other), ends ? high : low, ends ? low : high});
+      }
     }
     for (const Bound& bound : bounds) {
       // factor * x + rest <= 0. Some element: with the least rest; every element: with the greatest.
@@ -94,25 +105,39 @@ class Analysis {
     return !bounds.empty();
   }
 
-  /// factor * x + rest <= 0, where x is the axis' coordinate, or the element there of a monotone tensor: the place of
-  /// `searched` is that of coordinate 0.
+  bool reads_tile(const Expr& e) const {
+    const std::set<std::string> names = free_variables(e);
+    return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return kernel_.find(name); });
+  }
+
+  /// factor * x + other <= 0, where x is the axis' coordinate, or the element there of a monotone tensor: the place of
+  /// `searched` is that of coordinate 0. `rest`: what `other` is between.
   struct Bound {
     std::int64_t factor;
+    Expr other;
     Bounds rest;
     std::optional<Expr> searched;
   };
+  /// How many coordinates lie before what a bound says of the searched tensor, with `rest` in place of its other terms.
+  Expr count(const Bound& bound, const Expr& rest) const {
+    const Expr x = bound.factor > 0 ? tile::collect_terms(value_at_most(bound, rest) + 1) : value_at_least(bound, rest);
+    return count_below(*bound.searched, *axis_->limit, x);
+  }
+  static Expr value_at_most(const Bound& bound, const Expr& rest) {
+    const Expr value = tile::collect_terms(-rest);
+    return bound.factor == 1 ? value : floor_div(value, Expr(bound.factor));
+  }
+  static Expr value_at_least(const Bound& bound, const Expr& rest) {
+    const Expr value = tile::collect_terms(rest);
+    return bound.factor == -1 ? value : ceil_div(value, Expr(-bound.factor));
+  }
   /// The last coordinate with factor * x + rest <= 0.
   Expr last(const Bound& bound, const Expr& rest) const {
-    const Expr value = tile::collect_terms(-rest);
-    const Expr x = bound.factor == 1 ? value : floor_div(value, Expr(bound.factor));
-    if (!bound.searched) return x;
-    return count_below(*bound.searched, *axis_->limit, tile::collect_terms(x + 1)) - 1;
+    return bound.searched ? count(bound, rest) - 1 : value_at_most(bound, rest);
   }
   /// The first coordinate with -factor * x + rest <= 0.
   Expr first(const Bound& bound, const Expr& rest) const {
-    const Expr value = tile::collect_terms(rest);
-    const Expr x = bound.factor == -1 ? value : ceil_div(value, Expr(-bound.factor));
-    return bound.searched ? count_below(*bound.searched, *axis_->limit, x) : x;
+    return bound.searched ? count(bound, rest) : value_at_least(bound, rest);
   }
   /// One past the last iteration whose element at `inner` is at most x.
   Expr end(const Expr& x, int inner) const {

@@ -8,6 +8,20 @@
 
 namespace astatide {
 
+/// A side of a predicate that a search in a monotone tensor finds: of each row the elements from the place `count` on
+/// are visible, or, where it `ends`, those before it. The place is over the coordinates of rows; whatever row of the
+/// tile it is, it lies from `least` to `most`.
+struct SearchedSide {
+  bool ends = false;
+  Expr count, least, most;
+};
+
+/// A predicate all of whose sides are searched for: it holds where all of them do.
+struct SearchedPredicate {
+  Expr predicate;
+  std::vector<SearchedSide> sides;
+};
+
 /// Which iterations of a loop over tiles see some element, and which see all, as far as interval analysis tells.
 struct MaskRange {
   // Each a lower or upper bound of the loop variable, exclusive at the end; the tightest of each list holds.
@@ -18,6 +32,7 @@ struct MaskRange {
   std::vector<std::string> whole_axes;
   /// Inequalities e <= 0, of the limit and of predicates, that hold for every element of full iterations.
   std::vector<Expr> hold;
+  std::vector<SearchedPredicate> searched;
 };
 
 /// The range of a masked map inside `loop`, of all blocks of a cluster together.

@@ -86,7 +86,7 @@ void place_tiles(tile::Program& program, Kernel& kernel, const Target& target) {
     // Of each slot two barriers of 8 bytes; behind them the slots of the places of the next tile along its axes.
     kernel.barriers = offset;
     offset += std::int64_t{8} * tile::Synchronization(kernel).barrier_count();
-    if (kernel.persistent) offset += tile::kTileSlots * static_cast<std::int64_t>(kernel.tiles.size() * sizeof(int));
+    if (kernel.persistent) offset += tile::kTileSlots * static_cast<std::int64_t>(kernel.tile_numbers() * sizeof(int));
   }
   kernel.shared_bytes = offset;
   if (offset <= target.shared_memory_per_block) return;

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "compiler/passes/own_loops.h"
+#include "compiler/support/contains.h"
 #include "compiler/tile/parameters.h"
 
 namespace astatide {
@@ -92,6 +93,25 @@ void wait_for_single_slots(const Kernel& kernel, Block& block) {
   }
 }
 
+/// What searches in tensors have found for a tile and the consumers read is searched for once, by the producer, which
+/// is ahead of them.
+void deal_searches(Block& body) {
+  const auto consumers = tile::effects_of(body.back()).reads;
+  std::set<std::string> found;
+  for (Stmt& stmt : body) {
+    auto* let = std::get_if<tile::Let>(&stmt.node);
+    if (!let || let->own) continue;
+    bool searches = false;
+    visit(let->value, [&](const Expr& e) {
+      const auto* name = e.as<Variable>();
+      searches = searches || e.is_call(Op::count_below) || (name && found.contains(name->name));
+    });
+    if (!searches) continue;
+    found.insert(let->name);
+    let->dealt = contains(consumers, let->name);
+  }
+}
+
 }  // namespace
 
 tile::Program specialize_roles(const tile::Program& program, const Target&) {
@@ -111,6 +131,7 @@ tile::Program specialize_roles(const tile::Program& program, const Target&) {
     if (kernel.persistent) wait_for_single_slots(kernel, copies);
     body.push_back({tile::Role{"producer", kernel.producers, registers.producer, std::move(copies)}});
     body.push_back({tile::Role{"consumer", consumers, registers.consumer, own.run(roles.part_of(kernel.body, false))}});
+    if (kernel.persistent && !kernel.cluster) deal_searches(body);
     kernel.body = std::move(body);
   }
   return out;

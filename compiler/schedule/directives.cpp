@@ -56,6 +56,7 @@ std::vector<DirectiveInfo> make_table() {
       {"fast_math", std::nullopt, kTopLevel, Form::flag, 1, 1, false,
        "Allows instructions that approximate a function where the target has one, and costs their error: tanh by "
        "tanh.approx.f32 (CUDA targets), off by up to 2^-11 of each result, in one instruction instead of twenty. "
+       "On tensor cores, divisors within its operand that are the same for all elements become factors. "
        "Results are held to what a plain computation with such a tanh gives, and explain names the error. Other "
        "functions are as they are: of sigmoid half of it would be 0.5 + 0.5 tanh(x/2), whose small results would be "
        "mostly error. Where a CPU runs the schedule of a GPU it computes as without; a schedule for CPUs, or an "

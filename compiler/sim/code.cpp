@@ -97,7 +97,7 @@ class Builder {
     begin(Who::producer, producer);
     add_role(*producer);
     finish();
-    if (kernel_.cluster && kernel_.persistent) {
+    if (kernel_.deals_apart()) {
       begin(Who::dealer, nullptr);
       add_dealt({});
       finish();
@@ -153,7 +153,7 @@ class Builder {
     if (!kernel_.persistent) {
       add_outside();
       add_block(role.body);
-    } else if (role.name == "producer" && !kernel_.cluster) {
+    } else if (role.name == "producer" && !kernel_.deals_apart()) {
       add_dealt(role.body);
     } else {
       add_taken(role.body, role.name == "producer");

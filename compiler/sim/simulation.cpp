@@ -110,7 +110,7 @@ void Simulation::plan_actors() {
 }
 
 void Simulation::start_wave(std::int64_t first) {
-  ++wave_;
+  if (wave_++ > 0) arrived_.push_back(std::move(counters_.done));
   agents_.clear();
   blocks_.clear();
   pending_.clear();
@@ -171,7 +171,7 @@ void Simulation::start_agents(std::size_t block) {
     agent.next = blocks_[block].tile;
     if (!kernel_.warpgroup.empty() && warp >= 0)
       agent.variables[*machine_.find_slot(kernel_.warpgroup)] = warp * tile::kWarp / tile::kWarpgroup;
-    if (!kernel_.persistent) set_first_tile(agent);
+    if (!kernel_.persistent) agent.done = !set_first_tile(agent);
   };
   for (const Code& code : codes_.codes) {
     if (code.who == Who::dealer && blocks_[block].rank != 0) continue;  // one deals for a cluster
@@ -297,7 +297,7 @@ std::string Simulation::waits_for(const Agent& agent, std::size_t* next) const {
     const bool places = op.ring == tile::kTilePlaces;
     other([&](const Agent& candidate) {
       if (op.writes) return candidate.warp >= 0;
-      return candidate.code->who == (places && kernel_.cluster ? Who::dealer : Who::producer);
+      return candidate.code->who == (places && kernel_.deals_apart() ? Who::dealer : Who::producer);
     });
   } else if (const Meeting* meeting = meeting_of(agent, op)) {
     out += fmt::format("; {} of {} threads have come", meeting->arrived, meeting->threads);

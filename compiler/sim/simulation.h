@@ -81,7 +81,7 @@ class Simulation : public tile::Share {
   void deal(Agent& agent);
   void take(Agent& agent);
   void set_tile(Agent& agent, const std::vector<std::int64_t>& places);
-  void set_first_tile(Agent& agent);
+  bool set_first_tile(Agent& agent);  // false where that one is left out
   std::vector<std::int64_t> places_of(std::int64_t number, int rank) const;
   void enter(Agent& agent, const Step& step);
   std::int64_t integer(const tile::Tape& tape) { return machine_.integer(tape); }
@@ -139,7 +139,8 @@ class Simulation : public tile::Share {
   std::vector<std::uint32_t> loads_;  // by actor, those started
   std::size_t actors_ = 0, first_load_actor_ = 0;
   std::int64_t drawn_ = 0;
-  Knowledge counters_;                                          // of all arrivals at counters in global memory
+  std::vector<Clock> arrived_;  // of the waves before: what those that arrived at counters knew to be done
+  Knowledge counters_;          // of all arrivals at counters in global memory
   std::map<std::size_t, std::map<std::size_t, double>> flags_;  // of arrivals: by block, by variable
   std::int64_t steps_ = 0;
 

@@ -111,8 +111,10 @@ void Simulation::on_load(std::size_t tensor, std::size_t position) {
   const Actor by = actor(true);
   const bool of_block = of.role == tile::Tensor::Role::block;
   if (of_block && place.wave != wave_) fail(fmt::format("{} is read where another block has left it", of.name));
-  // Blocks that have ended are known to one that has arrived behind them.
-  if (place.wave != wave_ ? flags_.contains(agent_->block) : by.knows->done[place.agent] >= place.time) return;
+  // What blocks that have ended knew when they arrived is known to one that has arrived behind them.
+  const bool before = place.wave != wave_;
+  const Clock& known = before ? arrived_[static_cast<std::size_t>(place.wave - 1)] : by.knows->done;
+  if ((!before || flags_.contains(agent_->block)) && known[place.agent] >= place.time) return;
   fail(fmt::format("{} is read before the last write by {} is known to have happened (element {})", of.name,
                    name_of_agent(place.agent), position));
 }

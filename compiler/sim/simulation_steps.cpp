@@ -281,11 +281,13 @@ std::vector<std::int64_t> Simulation::places_of(std::int64_t number, int rank) c
   return out;
 }
 
-void Simulation::set_first_tile(Agent& agent) {
+bool Simulation::set_first_tile(Agent& agent) {
   const Block& block = blocks_[agent.block];
   std::swap(machine_.variables(), agent.variables);
   set_tile(agent, places_of(block.tile, block.rank));
+  const bool exists = machine_.tile_exists();
   std::swap(machine_.variables(), agent.variables);
+  return exists;
 }
 
 // Behind the last tile of a cluster's axis it is that one again, which is not stored twice.
@@ -302,6 +304,11 @@ void Simulation::set_tile(Agent& agent, const std::vector<std::int64_t>& places)
 
 void Simulation::deal(Agent& agent) {
   check_waited(agent, std::string(tile::kTilePlaces), true);
+  const auto is_left_out = [&] {
+    set_tile(agent, places_of(agent.next, blocks_[agent.block].rank));
+    return !machine_.tile_exists();
+  };
+  while (agent.next < tiles_ && is_left_out()) agent.next = drawn_++;
   agent.ended = agent.next >= tiles_;
   const std::size_t axes = kernel_.tiles.size();
   const auto slot = static_cast<std::size_t>(agent.sides.back().slot);

@@ -176,7 +176,10 @@ std::optional<Bounds> bounds_of_call(const Call& c, const std::map<std::string, 
 bool is_integer_expression(const Expr& e, const Program& program, const Kernel& kernel) {
   bool integer = true;
   visit(e, [&](const Expr& node) {
-    if (const auto* v = node.as<Variable>()) integer = integer && !kernel.find(v->name);
+    if (const auto* v = node.as<Variable>()) {
+      const Mem* tile = kernel.find(v->name);
+      integer = integer && (!tile || tile->type == ScalarType::i32);
+    }
     if (const auto* read = node.as<Read>()) {
       const Tensor* tensor = program.find_tensor(read->tensor);
       integer = integer && tensor && !is_floating(tensor->type) && tensor->type != ScalarType::boolean;

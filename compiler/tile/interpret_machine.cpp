@@ -71,6 +71,7 @@ Machine::Machine(const Program& program, const Kernel& kernel, const std::map<st
     if (const auto* s = std::get_if<Acquire>(&stmt.node)) uses_ring(s->tile);
     if (const auto* s = std::get_if<Release>(&stmt.node)) uses_ring(s->tile);
   });
+  if (kernel.exists) exists_ = TapeCompiler(*this).compile(*kernel.exists);
   if (!share) body_ = compile(kernel.body);
 }
 
@@ -371,10 +372,12 @@ void Machine::run() {
   std::vector<std::int64_t> at(counts.size(), 0);
   for (;;) {
     for (std::size_t i = 0; i < at.size(); ++i) slots_[vars[i]] = static_cast<double>(at[i]);
-    start_tile();
-    for (const Action& action : body_) action();
-    current_ = nullptr;
-    finish_tile();
+    if (tile_exists()) {
+      start_tile();
+      for (const Action& action : body_) action();
+      current_ = nullptr;
+      finish_tile();
+    }
     std::size_t axis = 0;
     while (axis < at.size() && ++at[axis] == counts[axis]) at[axis++] = 0;
     if (axis == at.size()) return;

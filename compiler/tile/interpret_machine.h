@@ -163,6 +163,8 @@ class Machine {
           const InterpretOptions& options, Share* share = nullptr);
   /// The whole kernel, tile after tile.
   void run();
+  /// Whether the tile at the variables of the axes is one that the kernel computes.
+  bool tile_exists() const { return !exists_ || exists_->run(*this) != 0; }
   /// One statement with no block in it, for the threads of the share.
   Action instruction(const Stmt& stmt);
 
@@ -238,6 +240,7 @@ class Machine {
   std::vector<double> slots_;  // NaN: not set
   std::vector<std::string> slot_names_;
   std::map<std::string, std::size_t> slot_index_;
+  std::optional<Tape> exists_;
   std::vector<Action> body_;
   const Stmt* current_ = nullptr;
 };

@@ -61,6 +61,15 @@ Expr Kernel::steps_along(const TileAxis& axis) const {
   return cluster && cluster->var == axis.var ? ceil_div(axis.count, Expr(cluster->blocks)) : axis.count;
 }
 
+std::size_t Kernel::tile_numbers() const {
+  std::size_t out = tiles.size();
+  for (const Stmt& stmt : body)
+    if (const auto* let = std::get_if<Let>(&stmt.node); let && let->dealt) ++out;
+  return out;
+}
+
+bool Kernel::deals_apart() const { return persistent && (cluster || exists || tile_numbers() > tiles.size()); }
+
 const Mem* Kernel::find(const TileName& tile) const {
   for (const Mem& mem : mems)
     if (mem.name == tile) return &mem;

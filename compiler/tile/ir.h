@@ -23,7 +23,7 @@
 //   program  = "program" NAME fact* tensor* kernel+              in launch order; scratch tensors join them
 //   fact     = "extents" NAME,* | "parts" NAME "for" int "blocks each, at most" int | "known" (NAME "=" N),* | "bound" (NAME "<=" N),* | "scalars" NAME,* | "approximate" FUNCTION,*
 //   tensor   = ("input" | "output" | "scratch" | "counters" | "block") NAME ":" TYPE "[" int,* "]" ["monotone"] ["offset" N]
-//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int ["descending"]),* ")" ["groups" int] ["persistent" ORDER] ["cluster" VAR N] ["threads" N "x" N ["teams" N]] ["producers" N] ["warpgroup" VAR] ["alternate"] ["mask_map"] ["of" "masks"] ["lanes" N] ["shared" N] ["blocks" N] stage* [overlap] hold* mem* block
+//   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int ["descending"]),* ")" ["groups" int] ["where" expr] ["persistent" ORDER] ["cluster" VAR N] ["threads" N "x" N ["teams" N]] ["producers" N] ["warpgroup" VAR] ["alternate"] ["mask_map"] ["of" "masks"] ["lanes" N] ["shared" N] ["blocks" N] stage* [overlap] hold* mem* block
 //   stage    = "stage" TENSOR "at" VAR "in" SPACE ["ring" N] ["width" N] ["via" VIA] ["align" AXIS N] ["held"]   until stage_tiles
 //   overlap  = "overlap" T "cover" N "/" N                                                     until overlap
 //   hold     = "hold" T                                                                        from stage_tiles until hold_operands
@@ -34,7 +34,7 @@
 //   stmt     = "for" VAR "in" int ".." int ["descending"] (serial ["unroll" N] | unrolled | once | teams) block
 //            | "if" int "uniform" (warp | block) ["cold"] block
 //            | "role" NAME "x" N ["registers" N] block
-//            | "let" VAR "=" int ["own" int]
+//            | "let" VAR "=" int ["own" int] ["dealt"]
 //            | instr
 //   instr    = "fill" T "=" scalar
 //            | "map" T ["cols" a..b] "=" expr ["polynomial" N "/" N] ["where" expr and ..] ["absent" scalar] ["at" coord,*]
@@ -113,11 +113,13 @@ struct Role {
 };
 
 /// With `own` a warpgroup may take that instead, over its number (Kernel::warpgroup): the value is for all rows of a
-/// tile, this for those of the warpgroup.
+/// tile, this for those of the warpgroup. What is dealt comes with the places of a tile: who deals tiles out computes
+/// it, the others read it.
 struct Let {
   std::string name;
   Expr value;
   std::optional<Expr> own{};
+  bool dealt = false;
 
   friend bool operator==(const Let&, const Let&) = default;
 };
@@ -351,6 +353,8 @@ struct Kernel {
   /// Persistent blocks take the tiles of the axes after the first in groups, alike in size and of so many at most: all
   /// of a group at one place of the first axis, then at the next. Not given: one after the other.
   std::optional<Expr> tile_group;
+  /// Tiles of which it does not hold store nothing, and are left out. Over the variables of the axes.
+  std::optional<Expr> exists;
   int thread_rows = 0, thread_columns = 0;  // that compute, of each team; 0: not given (CPU)
   int teams = 1;
   int producers = 0;       // warpgroups beside them that copy
@@ -379,6 +383,11 @@ struct Kernel {
   int threads() const { return thread_rows * thread_columns; }
   int block_threads() const { return threads() * teams + 128 * producers; }
   int warpgroups() const { return threads() / 128; }  // that compute
+  /// Numbers that say which tile is next: its places along the axes, then the lets that are dealt.
+  std::size_t tile_numbers() const;
+  /// Of persistent blocks with roles: whether a thread of its own deals tiles out, which those of a cluster need, and
+  /// those that searches in tensors tell. Else the producer does it before it copies.
+  bool deals_apart() const;
   int cluster_blocks() const { return cluster ? cluster->blocks : 1; }
   /// Tiles along an axis, or, along that of a cluster, clusters.
   Expr steps_along(const TileAxis& axis) const;

@@ -163,6 +163,7 @@ std::vector<Parameter> parameters_of(const Program& program, const Kernel& kerne
   });
   for (const TileAxis& axis : kernel.tiles)
     for (const std::string& tensor : tensors_read(axis.count)) touched.insert(tensor);
+  if (kernel.exists) touched.merge(tensors_read(*kernel.exists));
   // A request that no statement stands for yet.
   for (const Staging& staging : kernel.stagings) touched.insert(staging.tensor);
 

@@ -148,7 +148,8 @@ std::string print_head(const Stmt& stmt) {
                (s.registers != 0 ? " registers " + std::to_string(s.registers) : "");
       },
       [](const Let& s) {
-        return "let " + s.name + " = " + print_index(s.value) + (s.own ? " own " + print_index(*s.own) : "");
+        return "let " + s.name + " = " + print_index(s.value) + (s.own ? " own " + print_index(*s.own) : "") +
+               (s.dealt ? " dealt" : "");
       },
       [](const Fill& s) { return "fill " + s.dst + " = " + print_scalar(s.value); },
       [](const Map& s) { return print_map(s); },
@@ -276,6 +277,7 @@ std::string print(const Kernel& kernel) {
                          }) +
                     ")";
   if (kernel.tile_group) out += " groups " + print_index(*kernel.tile_group);
+  if (kernel.exists) out += " where " + print_index(*kernel.exists);
   if (kernel.persistent) out += " persistent " + std::string(name_of(*kernel.persistent));
   if (kernel.cluster) out += " cluster " + kernel.cluster->var + " " + std::to_string(kernel.cluster->blocks);
   if (kernel.threads() != 0)

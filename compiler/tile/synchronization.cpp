@@ -213,8 +213,9 @@ Synchronization::Synchronization(const Kernel& kernel) : kernel_(kernel) {
     for (const Mem& mem : kernel.mems)
       if (loaded.contains(mem.name))
         add(mem.name, mem.ring, filled_by_cluster_.contains(mem.name) ? blocks * warps : warps);
-    // The producers of a cluster take places, too.
-    if (kernel.persistent) add(std::string(kTilePlaces), kTileSlots, kernel.cluster ? blocks * (warps + 1) : warps);
+    // Where another thread deals them out, producers take places, too.
+    if (kernel.persistent)
+      add(std::string(kTilePlaces), kTileSlots, kernel.deals_apart() ? blocks * (warps + 1) : warps);
   }
 }
 

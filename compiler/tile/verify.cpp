@@ -8,10 +8,13 @@ namespace astatide::tile {
 
 const std::vector<std::string_view>& verified_passes() {
   static const std::vector<std::string_view> kPasses{
-      "lower",        "map_masks",      "split_masked_loops",   "peel_first",       "fold_units", "relax_rescale",
-      "forward_maps", "fold_exponents", "hoist_row_invariants", "split_absorb",     "overlap",    "order_tiles",
-      "stage_tiles",  "stage_outputs",  "hold_operands",        "specialize_roles", "take_turns", "insert_barriers",
-      "close_shares", "join_loops",     "infer_layouts",        "plan_memory"};
+      "lower",           "skip_tiles",     "map_masks",        "split_masked_loops",
+      "search_rows",     "peel_first",     "fold_units",       "relax_rescale",
+      "forward_maps",    "fold_exponents", "fold_factors",     "hoist_row_invariants",
+      "split_absorb",    "overlap",        "order_tiles",      "stage_tiles",
+      "stage_outputs",   "hold_operands",  "specialize_roles", "take_turns",
+      "insert_barriers", "close_shares",   "join_loops",       "infer_layouts",
+      "plan_memory"};
   return kPasses;
 }
 

@@ -276,6 +276,12 @@ void verify_references(const Verified& v) {
     for (const std::string& name : free_variables(axis.count))
       if (!extents.contains(name)) v.fail("the count of " + axis.var + " reads " + name + ", which is no extent");
 
+  if (v.kernel.exists)
+    for (const std::string& name : free_variables(*v.kernel.exists))
+      if (!extents.contains(name) && !tile_variables(v.kernel).contains(name))
+        v.fail("whether a tile exists depends on " + name + ", which is neither an extent nor a tile axis");
+  if (v.kernel.exists && v.kernel.cluster) v.fail("tiles of a cluster are all there, and one is to be left out");
+
   if (v.kernel.tile_group)
     for (const std::string& name : free_variables(*v.kernel.tile_group))
       if (!extents.contains(name)) v.fail("groups of tiles read " + name + ", which is no extent");

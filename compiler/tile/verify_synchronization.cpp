@@ -143,7 +143,7 @@ void verify_arrivals(const Verified& v, const Synchronization& sync) {
   for (const SlotBarriers& ring : sync.rings()) {
     const bool places = ring.ring == kTilePlaces;
     const int blocks = places || sync.filled_by_cluster().contains(ring.ring) ? v.kernel.cluster_blocks() : 1;
-    const int arrive = blocks * (warps + (places && v.kernel.cluster ? 1 : 0));
+    const int arrive = blocks * (warps + (places && v.kernel.deals_apart() ? 1 : 0));
     if (ring.free_arrivals != arrive)
       v.fail("a free barrier of " + ring.ring + " ends with " + std::to_string(ring.free_arrivals) + " arrivals, " +
              std::to_string(arrive) + " arrive");

@@ -146,8 +146,8 @@ TEST_CASE("P05: tiles that a mask hides cost nothing") {
   for (const std::string& name : tensor_core_schedule_names()) {
     if (!runs_here(name) || for_few_queries(name)) continue;
     const std::int64_t width = head_size_of(name);
-    Launchable causal(sized_case(true, 1, 8, 16384, width), load_schedule(name));
-    Launchable full(sized_case(false, 1, 8, 16384, width), load_schedule(name));
+    Launchable causal(sized_case(true, 1, 32, 8192, width), load_schedule(name));
+    Launchable full(sized_case(false, 1, 32, 8192, width), load_schedule(name));
     const auto [a, b] = least_ms(causal, full);
     INFO(name << ": causal " << a << " ms, full " << b << " ms");
     CHECK(a <= 0.6 * b);

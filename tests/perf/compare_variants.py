@@ -36,6 +36,13 @@ def saved(name, values):
     return path
 
 
+def with_fast_math(schedule):
+    path = os.path.join(files.name, "fast_math.yaml")
+    with open(f"schedules/{schedule}.yaml") as text, open(path, "w") as out:
+        out.write("fast_math: true\n" + text.read())
+    return path
+
+
 def timed(call):
     call()
     return triton.testing.do_bench(call, warmup=50, rep=100, return_mode="median")
@@ -105,10 +112,9 @@ def cases():
     yield "causal", "Flex", flex(causal), ours("causal_gqa"), per_head * full / 2, None
     yield "softcap, full", "Flex", flex(None, softcap), ours(VARIANTS + "softcap"), per_head * full, "full"
     yield "softcap, causal", "Flex", flex(causal, softcap), ours(VARIANTS + "softcap_causal"), per_head * full / 2, "causal"
-    if os.path.exists("schedules/sm90/flash3_fast_math.yaml"):
-        fast = "sm90/flash3_fast_math"
-        yield "softcap, full, fast_math", "Flex", flex(None, softcap), ours(VARIANTS + "softcap", fast), per_head * full, "full"
-        yield "softcap, causal, fast_math", "Flex", flex(causal, softcap), ours(VARIANTS + "softcap_causal", fast), per_head * full / 2, "causal"
+    fast = with_fast_math(FLASH3)
+    yield "softcap, full, fast_math", "Flex", flex(None, softcap), ours(VARIANTS + "softcap", fast), per_head * full, "full"
+    yield "softcap, causal, fast_math", "Flex", flex(causal, softcap), ours(VARIANTS + "softcap_causal", fast), per_head * full / 2, "causal"
     yield "ALiBi, causal", "Flex", flex(causal, alibi), ours(VARIANTS + "alibi_causal"), per_head * full / 2, "causal"
     yield "window of 512", "Flex", flex(window), ours("sliding_window", extra=",Left=511,Right=0"), per_head * S * 512, "causal"
     yield "documents of 1000", "Flex", flex(same), ours("document_mask", files=document_files), per_head * S * 1000, "full"
