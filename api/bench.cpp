@@ -149,7 +149,12 @@ class Bench {
 
   /// What the work is, and what the cost model says of it.
   void count(BenchShape& shape, BenchRow& row, const Schedule& schedule) const {
-    const Explanation explanation = explain(algorithm_, schedule, {target_, shape.extents, options_.dtype});
+    Explanation explanation;
+    try {
+      explanation = explain(algorithm_, schedule, {target_, shape.extents, options_.dtype});
+    } catch (const InternalError&) {
+      return;  // a prediction that fails is no reason to lose what was measured
+    }
     row.predicted_ms = 1e3 * explanation.cost.seconds();
     const double flops = (1 - explanation.skipped.value_or(0)) * dense_product_flops(algorithm_, shape.extents);
     shape.flops = shape.flops == 0 ? flops : std::min(shape.flops, flops);

@@ -216,9 +216,14 @@ FrontierResult frontier(const Algorithm& algorithm, const std::vector<NamedSched
     for (std::size_t at = 0; at < shapes.size(); ++at) {
       if (options.progress) options.progress(at);
       for (std::size_t n = 0; n < schedules.size(); ++n) {
-        const SearchAnswer answer = ask_schedule(algorithm, schedules[n].schedule,
-                                                 {options.target, shapes[at], options.dtype}, modelled_seconds);
-        result.points[at].times[n] = {answer.seconds, answer.why_not};
+        try {
+          const SearchAnswer answer = ask_schedule(algorithm, schedules[n].schedule,
+                                                   {options.target, shapes[at], options.dtype}, modelled_seconds);
+          result.points[at].times[n] = {answer.seconds, answer.why_not};
+        } catch (const InternalError& error) {
+          // One that can't be timed is told apart from those that are not legal, and costs no other.
+          result.points[at].times[n].why_not = std::string("a fault of ours: ") + error.what();
+        }
       }
     }
   }
