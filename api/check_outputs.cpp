@@ -179,6 +179,11 @@ double estimate_check_seconds(const Algorithm& algorithm, const std::map<std::st
   return work_of(algorithm, extents) / (3.5e9 * std::max(1U, std::thread::hardware_concurrency()));
 }
 
+double absolute_limit(ScalarType narrowest, const Allowance& allowance) {
+  if (!allowance.functions.empty()) return std::numeric_limits<double>::infinity();
+  return std::max(absolute_limit(narrowest), allowance.tf32 ? kElevenBits : 0);
+}
+
 OutputOracle::OutputOracle(const Algorithm& algorithm, const std::map<std::string, std::int64_t>& extents,
                            const std::map<std::string, double>& scalars,
                            const std::map<std::string, runtime::HostTensor>& inputs, const Allowance& allowance) {
@@ -193,8 +198,7 @@ OutputOracle::OutputOracle(const Algorithm& algorithm, const std::map<std::strin
   // The kernel is given its scalars in f32, so the oracle is too.
   for (auto& [name, value] : arguments.scalars) value = static_cast<float>(value);
   exact_ = evaluate(algorithm, arguments);
-  absolute_limit_ = std::max(absolute_limit(narrowest), allowance.tf32 ? kElevenBits : 0);
-  if (!allowance.functions.empty()) absolute_limit_ = std::numeric_limits<double>::infinity();
+  absolute_limit_ = absolute_limit(narrowest, allowance);
   input_scale_ = largest_input(arguments);
   if (allowance.tf32) arguments = with_tf32_factors(algorithm, std::move(arguments), inputs);
   plain_ = [algorithm, inputs, allowance, factors = std::move(arguments)](const PlainWay& way) {

@@ -41,6 +41,9 @@ struct Allowance {
 /// What holds on a device: none of it on the CPU.
 Allowance allowance_of(const Schedule& schedule, const Device& device);
 
+/// Absolute limit of the numerics contract where the narrowest type of a computation is this, for values of order 1.
+double absolute_limit(ScalarType narrowest, const Allowance& allowance);
+
 /// What the outputs of one launch should be: evaluated once, compared with any number of launches.
 class OutputOracle {
  public:

@@ -6,8 +6,10 @@
 #include <cmath>
 #include <numeric>
 #include <optional>
+#include <random>
 #include <set>
 
+#include "api/available_memory.h"
 #include "api/check_outputs.h"
 #include "api/measure_stage.h"
 #include "api/random_tensors.h"
@@ -54,6 +56,31 @@ std::string why_unwritten(const std::string& name, const runtime::HostTensor& te
   for (std::int64_t n = 0; n < count; n += step)
     if (std::isnan(runtime::load_element(tensor.dtype, tensor.origin() + n * size)))
       return fmt::format("{}: element {} of {} is NaN or was not written", name, n, count);
+  return "";
+}
+
+/// Why outputs are not those of another schedule, as far as both may round: each is off by the contract's limit at
+/// most, of the largest number. Looks at as many elements as why_unwritten.
+std::string why_other(const HostTensors& outputs, const HostTensors& first, double limit) {
+  for (const auto& [name, tensor] : outputs) {
+    const runtime::HostTensor& expected = first.at(name);
+    const std::int64_t count = tensor.element_count(), size = size_in_bytes(tensor.dtype);
+    const std::int64_t step = count <= kMostLookedAt ? 1 : (count / kMostLookedAt) | 1;
+    double largest = 0, error = 0;
+    std::int64_t at = 0;
+    for (std::int64_t n = 0; n < count; n += step) {
+      const double a = runtime::load_element(tensor.dtype, tensor.origin() + n * size);
+      const double b = runtime::load_element(expected.dtype, expected.origin() + n * size);
+      if (a == b) continue;  // infinities too
+      if (!std::isfinite(a) || !std::isfinite(b))
+        return fmt::format("{}: element {} is {} and with the first schedule {}", name, n, a, b);
+      largest = std::max(largest, std::abs(b));
+      if (std::abs(a - b) > error) error = std::abs(a - b), at = n;
+    }
+    if (error > 2 * limit * largest)
+      return fmt::format("{}: element {} differs by {:.3g} from the first schedule's, {:.3g} may be", name, at, error,
+                         2 * limit * largest);
+  }
   return "";
 }
 
@@ -155,7 +182,11 @@ struct Measurer::State {
   Problem& problem_of(const MeasureJob& job);
   std::string check_small(Problem& problem, const MeasureJob& job, const Schedule& schedule,
                           const Executable& executable);
-  std::string check_whole(Problem& problem, const MeasureJob& job, const Executable& executable);
+  /// Leaves what was computed in `outputs`.
+  std::string check_whole(Problem& problem, const MeasureJob& job, const Executable& executable, HostTensors& outputs);
+  /// Builds and checks a candidate; `executable` is set where it is right, or it says why it is not.
+  MeasureAnswer checked(Problem& problem, const MeasureJob& job, const std::string& schedule,
+                        std::optional<Executable>& executable, HostTensors& outputs);
   void place_inputs(Problem& problem, const MeasureJob& job, const Executable& executable);
   double sample(Problem& problem, const Executable& executable, int launches);
   LaunchArguments on_device(Problem& problem, const std::map<std::string, std::int64_t>& extents) const;
@@ -240,10 +271,14 @@ void Measurer::State::place_inputs(Problem& own, const MeasureJob& job, const Ex
   }
 }
 
-std::string Measurer::State::check_whole(Problem& own, const MeasureJob& job, const Executable& executable) {
+std::string Measurer::State::check_whole(Problem& own, const MeasureJob& job, const Executable& executable,
+                                         HostTensors& outputs) {
+  // Where the host's memory is the device's, a kernel's scratch may be what does not fit.
+  if (job.device.kind == Device::Kind::cpu)
+    require_memory(executable.workspace_bytes(job.extents), "tensors between the kernels");
   place_inputs(own, job, executable);
   // Outputs of this candidate alone: what another has written is no answer of it.
-  HostTensors outputs = prepare_outputs(executable, job.extents);
+  outputs = prepare_outputs(executable, job.extents);
   for (const auto& [name, tensor] : outputs) {
     TensorView view = view_of(tensor);
     view.data = own.stage->place(tensor);
@@ -270,35 +305,57 @@ double Measurer::State::sample(Problem& own, const Executable& executable, int l
   return ms / launches;
 }
 
-MeasureAnswer Measurer::measure(const MeasureJob& job) {
-  State::Problem& own = state_->problem_of(job);
-  const Schedule schedule = parse_schedule(job.schedule, "candidate");
-  const BuildOptions build{job.device, job.dtype, job.extents, {}};
+MeasureAnswer Measurer::State::checked(Problem& own, const MeasureJob& job, const std::string& text,
+                                       std::optional<Executable>& executable, HostTensors& outputs) {
   MeasureAnswer answer;
-  std::optional<Executable> executable, against;
   try {
-    executable = own.engine->build(own.algorithm, schedule, build);
-    if (!job.against.empty())
-      against = own.engine->build(own.algorithm, parse_schedule(job.against, "incumbent"), build);
-    const std::string& log = executable->report().log;
+    const Schedule schedule = parse_schedule(text, "candidate");
+    Executable built = own.engine->build(own.algorithm, schedule, {job.device, job.dtype, job.extents, {}});
+    const std::string& log = built.report().log;
     if (!log.empty())
       for (const runtime::KernelResources& kernel : runtime::parse_ptxas_report(log)) {
         answer.registers = std::max(answer.registers, kernel.registers);
         answer.spill_bytes = std::max(answer.spill_bytes, kernel.spill_store_bytes + kernel.spill_load_bytes);
         answer.shared_bytes = std::max(answer.shared_bytes, kernel.shared_bytes);
       }
-    if (const std::string wrong = state_->check_small(own, job, schedule, *executable); !wrong.empty())
-      return failed("wrong", wrong);
-    if (const std::string wrong = state_->check_whole(own, job, *executable); !wrong.empty())
-      return failed("wrong", wrong);
+    if (const std::string wrong = check_small(own, job, schedule, built); !wrong.empty()) return failed("wrong", wrong);
+    if (const std::string wrong = check_whole(own, job, built, outputs); !wrong.empty()) return failed("wrong", wrong);
+    executable = std::move(built);
+  } catch (const UserError& error) {
+    return failed("refused", error.what());
+  } catch (const InternalError& error) {
+    return failed("crash", error.what());
+  }
+  answer.method = own.stage->method();
+  return answer;
+}
+
+namespace {
+
+/// So many that a sample takes long enough.
+int launches_of(double once_ms) {
+  return std::clamp(static_cast<int>(std::ceil(kSampleMs / std::max(once_ms, 1e-4))), 1, kMostLaunches);
+}
+
+}  // namespace
+
+MeasureAnswer Measurer::measure(const MeasureJob& job) {
+  State::Problem& own = state_->problem_of(job);
+  std::optional<Executable> executable, against;
+  HostTensors outputs;
+  MeasureAnswer answer = state_->checked(own, job, job.schedule, executable, outputs);
+  if (!executable) return answer;
+  try {
+    if (!job.against.empty())
+      against = own.engine->build(own.algorithm, parse_schedule(job.against, "incumbent"),
+                                  {job.device, job.dtype, job.extents, {}});
   } catch (const UserError& error) {
     return failed("refused", error.what());
   } catch (const InternalError& error) {
     return failed("crash", error.what());
   }
 
-  const double once = state_->sample(own, *executable, 1);
-  const int launches = std::clamp(static_cast<int>(std::ceil(kSampleMs / std::max(once, 1e-4))), 1, kMostLaunches);
+  const int launches = launches_of(state_->sample(own, *executable, 1));
   if (against) state_->sample(own, *against, 1);
   for (int round = 0; round < job.rounds; ++round) {
     // Each goes first in every second round.
@@ -312,8 +369,55 @@ MeasureAnswer Measurer::measure(const MeasureJob& job) {
       second(), first();
     }
   }
-  answer.method = own.stage->method();
   return answer;
+}
+
+std::vector<MeasureAnswer> Measurer::measure_together(const MeasureJob& job,
+                                                      const std::vector<std::string>& schedules) {
+  State::Problem& own = state_->problem_of(job);
+  std::vector<MeasureAnswer> answers(schedules.size());
+  std::vector<std::optional<Executable>> executables(schedules.size());
+  HostTensors first;
+  Allowance loosest;
+  for (std::size_t n = 0; n < schedules.size(); ++n) {
+    HostTensors outputs;
+    answers[n] = state_->checked(own, job, schedules[n], executables[n], outputs);
+    if (!executables[n]) continue;
+    const Allowance allowance = allowance_of(parse_schedule(schedules[n], "candidate"), job.device);
+    if (first.empty()) {
+      first = std::move(outputs);
+      loosest = allowance;
+      continue;
+    }
+    const double limit = std::max(absolute_limit(job.dtype, allowance), absolute_limit(job.dtype, loosest));
+    if (const std::string wrong = why_other(outputs, first, limit); !wrong.empty()) {
+      answers[n] = failed("wrong", wrong);
+      executables[n].reset();
+    }
+  }
+
+  struct Runner {
+    std::size_t of;
+    int launches;
+  };
+  std::vector<Runner> order;
+  for (std::size_t n = 0; n < schedules.size(); ++n) {
+    if (!executables[n]) continue;
+    // Scratch of all at once may be more than the device has.
+    try {
+      order.push_back({n, launches_of(state_->sample(own, *executables[n], 1))});
+    } catch (const UserError& error) {
+      answers[n] = failed("refused", error.what());
+    }
+  }
+  std::mt19937_64 lot(job.seed);
+  for (int round = 0; round < job.rounds; ++round) {
+    // Not std::shuffle, whose order every library chooses for itself.
+    for (std::size_t n = order.size(); n > 1; --n) std::swap(order[n - 1], order[lot() % n]);
+    for (const Runner& runner : order)
+      answers[runner.of].samples_ms.push_back(state_->sample(own, *executables[runner.of], runner.launches));
+  }
+  return answers;
 }
 
 }  // namespace astatide

@@ -59,6 +59,11 @@ class Measurer {
   /// turn with what it is compared to.
   MeasureAnswer measure(const MeasureJob& job);
 
+  /// Several schedules, texts, in place of the job's own: each is checked in the same way, and its whole outputs are
+  /// compared with those of the first that is right. Then all run in each round, in an order by lot that the seed
+  /// gives. One that fails takes no part in the rounds.
+  std::vector<MeasureAnswer> measure_together(const MeasureJob& job, const std::vector<std::string>& schedules);
+
  private:
   struct State;
   std::unique_ptr<State> state_;

@@ -28,6 +28,8 @@ Command add_dispatch_command(CLI::App& program);
 Command add_export_command(CLI::App& program);
 Command add_sanitize_command(CLI::App& program);
 Command add_prepare_command(CLI::App& program);
+Command add_bench_command(CLI::App& program);
+Command add_frontier_command(CLI::App& program);
 Command add_tune_command(CLI::App& program);
 Command add_measure_command(CLI::App& program);
 Command add_cache_command(CLI::App& program);

@@ -171,4 +171,19 @@ NamedSchedule choose_schedule(const RequestWords& words, const Algorithm& algori
   return dispatch(algorithm, shipped_candidates(), request);
 }
 
+std::vector<NamedSchedule> load_schedules(const std::string& names) {
+  const Location where{"--schedules", 0, 0, {}};
+  std::vector<NamedSchedule> out;
+  for (std::size_t begin = 0; begin <= names.size();) {
+    const std::size_t end = std::min(names.find(',', begin), names.size());
+    const std::string name = names.substr(begin, end - begin);
+    if (name.empty()) throw UserError(where, fmt::format("'{}' names an empty schedule", quoted(names)));
+    for (const NamedSchedule& other : out)
+      if (other.name == name) throw UserError(where, fmt::format("{} is named twice", quoted(name)));
+    out.push_back({name, load_schedule(name)});
+    begin = end + 1;
+  }
+  return out;
+}
+
 }  // namespace astatide::tools

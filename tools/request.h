@@ -48,6 +48,8 @@ std::map<std::string, std::int64_t> sizes_of(const Algorithm& algorithm, const s
 
 /// The schedule that the words name, or the shipped one that serves the request.
 NamedSchedule choose_schedule(const RequestWords& words, const Algorithm& algorithm, const DispatchRequest& request);
+/// "simt/flash1,own.yaml", each once.
+std::vector<NamedSchedule> load_schedules(const std::string& names);
 /// What `emit`, `explain` and `dispatch` know without a device: --shape, --dtype, and --target. Without a target the
 /// least GPU that schedules are shipped for.
 DispatchRequest request_of(const RequestWords& words, const Algorithm& algorithm, const std::string& target);

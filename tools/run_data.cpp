@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 
+#include "api/available_memory.h"
 #include "api/check_reads.h"
 #include "compiler/algorithm/names.h"
 #include "compiler/support/contains.h"
@@ -41,20 +41,6 @@ std::int64_t bytes_of(const Executable& executable, const std::map<std::string, 
       throw MachineError("the tensors together need more than 2^63 bytes");
   }
   return bytes;
-}
-
-/// Throws MachineError when the machine has not this much memory left.
-void require_memory(std::int64_t bytes, const std::string& what) {
-  std::ifstream file("/proc/meminfo");
-  std::string key, unit;
-  std::int64_t kib = 0;
-  while (file >> key >> kib) {
-    std::getline(file, unit);
-    if (key != "MemAvailable:") continue;
-    if (bytes / 1024 > kib)
-      throw MachineError(fmt::format("{} need {} bytes of memory, {} are left", what, bytes, kib * 1024));
-    return;
-  }
 }
 
 }  // namespace

@@ -1,13 +1,10 @@
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -15,6 +12,7 @@
 #include "tools/commands.h"
 #include "tools/request.h"
 #include "tools/run_device.h"
+#include "tools/write_file.h"
 
 namespace astatide::tools {
 namespace {
@@ -45,18 +43,6 @@ class CatchInterrupt {
  private:
   struct sigaction before_ = {};
 };
-
-/// Appears whole or not at all.
-void write_file(const std::string& path, const std::string& text) {
-  const std::string aside = fmt::format("{}.{}", path, ::getpid());
-  const int file = ::open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  const bool written = file >= 0 && ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  const bool closed = file >= 0 && ::close(file) == 0;
-  if (written && closed && ::rename(aside.c_str(), path.c_str()) == 0) return;
-  const std::string why = std::strerror(errno);
-  ::unlink(aside.c_str());
-  throw UserError({path, 0, 0, {}}, fmt::format("can't be written: {}", why));
-}
 
 /// "12.3 s  9/64 measured, 1 failed, best 0.4123 ms: O.tile.i=64, ring=two"
 std::string progress_text(const TuneProgress& progress) {

@@ -102,3 +102,34 @@ TEST_CASE("lines between the processes that are none are refused") {
   CHECK_THROWS_AS(parse_measure_answer("hello"), UserError);
   CHECK_THROWS_AS(parse_measure_answer("{\"samples_ms\": \"many\"}"), UserError);
 }
+
+TEST_CASE("schedules are measured together, each against the evaluator and against the first") {
+  const TemporaryFolder folder;
+  MeasureJob job = small_job(folder);
+  const std::string flash2 = print_schedule(load_schedule("cpu/flash2")),
+                    standard = print_schedule(load_schedule("cpu/standard"));
+  Measurer right;
+  const std::vector<MeasureAnswer> answers =
+      right.measure_together(job, {"target: cpu\nO: {tile: {i: 8}, parallel: [nowhere]}\n", flash2, standard});
+  REQUIRE(answers.size() == 3);
+  CHECK(answers[0].failure == "refused");
+  for (const std::size_t n : {1U, 2U}) {
+    INFO(answers[n].message);
+    CHECK(answers[n].failure.empty());
+    CHECK(answers[n].samples_ms.size() == 5);
+  }
+  // The evaluator does not see what is wrong at the whole lengths alone; the first schedule does.
+  Measurer wrong([&](const Executable& executable, const LaunchArguments& arguments) {
+    LaunchArguments own = arguments;
+    if (executable.program().kernels.size() > 1 && own.extents.at("Sk") == 300) {
+      own.extents["Sk"] = 299;
+      for (const char* name : {"K", "V"}) own.tensors[name].shape[2] = 299;
+    }
+    executable.launch(own);
+  });
+  const std::vector<MeasureAnswer> other = wrong.measure_together(job, {flash2, standard});
+  CHECK(other[0].failure.empty());
+  CHECK(other[0].samples_ms.size() == 5);
+  CHECK(other[1].failure == "wrong");
+  CHECK_THAT(other[1].message, Contains("from the first schedule's"));
+}

@@ -1,0 +1,182 @@
+#include "api/bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "api/device_name.h"
+#include "api/measure.h"
+#include "api/paired.h"
+#include "api/shapes.h"
+#include "compiler/algorithm/factors.h"
+#include "compiler/explain.h"
+#include "runtime/timing.h"
+
+namespace astatide {
+namespace {
+
+void check_options(const Algorithm& algorithm, const std::vector<NamedSchedule>& schedules,
+                   const BenchOptions& options) {
+  Diagnostics errors;
+  if (schedules.empty()) errors.error({}, "no schedule is named to measure");
+  if (options.shapes.empty()) errors.error({}, "no shape is named to measure at");
+  if (options.rounds < 1 || options.rounds > 1000)
+    errors.error({}, fmt::format("{} rounds are asked for, wanted are 1 to 1000", options.rounds));
+  for (const auto& extents : options.shapes)
+    for (const Extent& extent : algorithm.extents)
+      if (!extents.contains(extent.name)) errors.error({}, fmt::format("nothing says how large {} is", extent.name));
+  for (const Input& input : algorithm.inputs)
+    if (input.dtype && !is_floating(*input.dtype) && *input.dtype != ScalarType::boolean &&
+        *input.dtype != ScalarType::u8)
+      errors.error({},
+                   fmt::format("{} is {}, and random indices mean nothing: {} can't be measured so", input.name,
+                               name_of(*input.dtype), algorithm.name),
+                   {"measure an algorithm without it, or `astatide run` with --input"});
+  errors.throw_if_any();
+}
+
+/// Extents that are small enough for the evaluator and right for all of the schedules.
+Extents common_check_extents(const Algorithm& algorithm, const std::vector<NamedSchedule>& schedules,
+                             const Extents& extents) {
+  Extents out;
+  for (const NamedSchedule& named : schedules) {
+    std::vector<std::pair<std::string, std::int64_t>> tiles;
+    for (const Placement& placement : named.schedule.placements)
+      for (const auto& tile : placement.tile()) tiles.push_back(tile);
+    try {
+      for (const auto& [name, value] : small_extents(algorithm, named.schedule, extents, tiles))
+        out[name] = std::max(out[name], value);
+    } catch (const UserError&) {
+      // What is wrong with a schedule its own build says.
+    }
+  }
+  return out.empty() ? extents : out;
+}
+
+/// Of sums of products of elements, each at all places: two operations a term, whatever computes it.
+double dense_product_flops(const Algorithm& algorithm, const Extents& extents) {
+  Diagnostics ignored;  // a checked algorithm has none
+  const std::map<std::string, Expr> axes = infer_axis_extents(algorithm, ignored);
+  const auto size_of = [&](const std::string& axis) {
+    const auto found = axes.find(axis);
+    return found == axes.end() ? 1.0 : static_cast<double>(evaluate_integer(found->second, extents));
+  };
+  const auto reads = [](const Expr& factor) {
+    bool any = false;
+    visit(factor, [&](const Expr& e) { any = any || e.as<Read>() != nullptr; });
+    return any;
+  };
+  double flops = 0;
+  for (const Func& func : algorithm.define) {
+    double elements = 1;
+    for (const std::string& index : func.indices) elements *= size_of(index);
+    visit(func.value, [&](const Expr& e) {
+      const auto* reduction = e.as<Reduce>();
+      if (reduction == nullptr || reduction->op != Reduction::sum) return;
+      const std::vector<Expr> factors = factors_of(reduction->body[0]);
+      if (std::count_if(factors.begin(), factors.end(), reads) > 1) flops += 2 * elements * size_of(reduction->axis);
+    });
+  }
+  return flops;
+}
+
+class Bench {
+ public:
+  Bench(const Algorithm& algorithm, const std::vector<NamedSchedule>& schedules, const BenchOptions& options)
+      : algorithm_(algorithm), schedules_(schedules), options_(options), target_(target_of(options.device)) {}
+
+  BenchResult run() {
+    const DeviceName name = name_of_device(options_.device, options_.engine.threads);
+    result_.device = name.name;
+    result_.driver = name.driver;
+    for (std::size_t shape = 0; shape < options_.shapes.size(); ++shape) {
+      if (options_.progress) options_.progress(shape);
+      run_shape(shape);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  void run_shape(std::size_t at) {
+    BenchShape shape;
+    shape.extents = options_.shapes[at];
+    shape.check_extents = common_check_extents(algorithm_, schedules_, shape.extents);
+    MeasureJob job;
+    job.algorithm = print_algorithm(algorithm_);
+    job.device = options_.device;
+    job.dtype = options_.dtype;
+    job.extents = shape.extents;
+    job.check_extents = shape.check_extents;
+    job.seed = options_.seed;
+    job.rounds = options_.rounds;
+    job.threads = options_.engine.threads;
+    job.cache_directory = options_.engine.cache_directory;
+    std::vector<std::string> texts;
+    for (const NamedSchedule& named : schedules_) texts.push_back(print_schedule(named.schedule));
+    const std::vector<MeasureAnswer> answers = measurer_.measure_together(job, texts);
+    for (std::size_t n = 0; n < schedules_.size(); ++n) {
+      BenchRow row = row_of(answers[n], at, schedules_[n]);
+      if (row.failure.empty()) {
+        if (!shape.first) shape.first = result_.rows.size();
+        const std::vector<double>& first =
+            *shape.first == result_.rows.size() ? row.samples_ms : result_.rows[*shape.first].samples_ms;
+        const PairedTimes paired = compare_paired(row.samples_ms, first);
+        row.ratio = paired.ratio;
+        row.confidence = paired.confidence;
+        if (result_.method.empty()) result_.method = answers[n].method;
+        count(shape, row, schedules_[n].schedule);
+      }
+      result_.rows.push_back(std::move(row));
+    }
+    result_.shapes.push_back(std::move(shape));
+  }
+
+  static BenchRow row_of(const MeasureAnswer& answer, std::size_t shape, const NamedSchedule& named) {
+    BenchRow row;
+    row.schedule = named.name;
+    row.shape = shape;
+    row.failure = answer.failure;
+    row.message = answer.message;
+    if (!answer.failure.empty()) return row;
+    const runtime::Timing timing = runtime::summarize_samples(answer.samples_ms);
+    row.median_ms = timing.median_ms;
+    row.least_ms = timing.min_ms;
+    row.samples_ms = answer.samples_ms;
+    row.registers = answer.registers;
+    row.spill_bytes = answer.spill_bytes;
+    return row;
+  }
+
+  /// What the work is, and what the cost model says of it.
+  void count(BenchShape& shape, BenchRow& row, const Schedule& schedule) const {
+    Explanation explanation;
+    try {
+      explanation = explain(algorithm_, schedule, {target_, shape.extents, options_.dtype});
+    } catch (const InternalError&) {
+      return;  // a prediction that fails is no reason to lose what was measured
+    }
+    row.predicted_ms = 1e3 * explanation.cost.seconds();
+    const double flops = (1 - explanation.skipped.value_or(0)) * dense_product_flops(algorithm_, shape.extents);
+    shape.flops = shape.flops == 0 ? flops : std::min(shape.flops, flops);
+    if (shape.bytes > 0) return;
+    for (const tile::TensorSize& tensor : explanation.statistics.tensors)
+      if (tensor.role != tile::Tensor::Role::scratch) shape.bytes += tensor.bytes;
+  }
+
+  const Algorithm& algorithm_;
+  const std::vector<NamedSchedule>& schedules_;
+  const BenchOptions& options_;
+  const Target target_;
+  Measurer measurer_;
+  BenchResult result_;
+};
+
+}  // namespace
+
+BenchResult bench(const Algorithm& algorithm, const std::vector<NamedSchedule>& schedules,
+                  const BenchOptions& options) {
+  check_options(algorithm, schedules, options);
+  return Bench(algorithm, schedules, options).run();
+}
+
+}  // namespace astatide

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/astatide.h"
+#include "compiler/support/visibility.h"
+
+namespace ASTATIDE_PUBLIC astatide {
+
+struct BenchOptions {
+  Device device;
+  ScalarType dtype = ScalarType::f32;
+  std::vector<std::map<std::string, std::int64_t>> shapes;  // every extent of each
+
+  int rounds = 9;          // in each of which all schedules run
+  std::uint64_t seed = 0;  // of inputs, and of the order in a round
+  EngineOptions engine;
+  /// Called before each shape, with its number.
+  std::function<void(std::size_t shape)> progress;
+};
+
+/// What became of a schedule at a shape.
+struct BenchRow {
+  std::string schedule;
+  std::size_t shape = 0;
+  std::string failure;  // "refused", "wrong" or "crash"; empty: it was measured
+  std::string message;  // of a failure
+  double median_ms = 0, least_ms = 0;
+  std::vector<double> samples_ms;  // one a round
+  /// Of the rounds with the first schedule that was measured at the shape: time over its time, in the middle, and the
+  /// confidence that it is below 1.
+  double ratio = 1, confidence = 0;
+  std::optional<double> predicted_ms;  // by the cost model, on the device's target
+  int registers = 0, spill_bytes = 0;  // of the kernel with the most; on GPUs
+};
+
+/// What one launch at a shape is for, whatever computes it.
+struct BenchShape {
+  std::map<std::string, std::int64_t> extents;
+  /// Of products, without those that `where` saves the schedule whose tiles follow the mask most closely.
+  double flops = 0;
+  double bytes = 0;  // inputs and outputs, each once
+  /// What the evaluator was compared with; the whole problem where that is small.
+  std::map<std::string, std::int64_t> check_extents;
+  std::optional<std::size_t> first;  // row that ratios are of
+};
+
+struct BenchResult {
+  std::vector<BenchShape> shapes;
+  std::vector<BenchRow> rows;  // by shape, then by schedule
+  std::string device, driver, method;
+};
+
+/// Times schedules in turns: at each shape all of them in every round, in an order by lot. Each is compared with the
+/// double-precision evaluator at extents that it can take, and with the first at the whole shape, before its time
+/// counts. A schedule that is refused, or wrong, is a row that says why. Throws UserError where the options say nothing
+/// to measure.
+BenchResult bench(const Algorithm& algorithm, const std::vector<NamedSchedule>& schedules, const BenchOptions& options);
+
+}  // namespace astatide
