@@ -67,13 +67,7 @@ NamedSchedule Engine::State::choose(const Algorithm& algorithm, const BuildOptio
   check_dtype(options.dtype);
   check_algorithm(algorithm);
   const DispatchRequest request{target, options.dtype, options.sizes};
-  if (std::optional<NamedSchedule> found = tuned.find(algorithm, options.device, options.dtype, options.sizes)) {
-    NamedSchedule asked = *found;
-    asked.schedule.serves.emplace();
-    const Candidate candidate = ask_schedules(algorithm, {asked}, request).front();
-    if (candidate.why_not.empty()) return *found;
-    tuned.warn(fmt::format("the tuned schedule is not used: {}", candidate.why_not));
-  }
+  if (std::optional<NamedSchedule> found = tuned.find(algorithm, options.device, request)) return *std::move(found);
   return dispatch(algorithm, shipped_candidates(), request);
 }
 

@@ -291,6 +291,11 @@ class Tuner {
       notes.push_back(fmt::format("{} points: {}", reasons[n].first, reasons[n].second));
     if (result_.interrupted)
       throw UserError({space_.file(), 0, 0, ""}, "the search was ended before a candidate was measured", notes);
+    if (result_.points.empty() && options_.seconds > 0 && seconds() >= options_.seconds &&
+        search_.counts().asked > search_.counts().illegal)
+      throw UserError({space_.file(), 0, 0, ""},
+                      fmt::format("the {} s to search were over before a candidate was measured", options_.seconds),
+                      {"--seconds gives more"});
     throw UserError({space_.file(), 0, 0, ""},
                     result_.points.empty()
                         ? fmt::format("no point of the space is legal for {} on {}", algorithm_.name, target_.name)

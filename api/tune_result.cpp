@@ -1,10 +1,10 @@
 // What is done with a winner: a schedule file, and an entry of the store.
 #include <fmt/format.h>
 
+#include <ctime>
+
 #include "api/tune.h"
 #include "api/tuned.h"
-#include "runtime/environment.h"
-#include "runtime/kernel_cache.h"
 #include "runtime/tuning_store.h"
 
 namespace astatide {
@@ -21,6 +21,14 @@ std::string one_line(std::string text) {
   for (char& c : text)
     if (static_cast<unsigned char>(c) < 32) c = ' ';
   return text;
+}
+
+/// "2026-12-01", of UTC.
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  return fmt::format("{:04}-{:02}-{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday);
 }
 
 }  // namespace
@@ -51,14 +59,7 @@ std::string tuned_schedule_text(const Algorithm& algorithm, const TuneOptions& o
 
 std::vector<std::string> keep_tuned(const Algorithm& algorithm, const TuneOptions& options, const TuneResult& result,
                                     const std::string& path) {
-  std::string file = path;
-  if (file.empty()) {
-    file = options.engine.tuning_store;
-    if (file.empty() && !options.engine.cache_directory.empty())
-      file = default_tuning_store(options.engine.cache_directory);
-    if (file.empty())
-      file = default_tuning_store(runtime::DiskCache::from_environment(runtime::read_environment()).root().string());
-  }
+  const std::string file = path.empty() ? tuning_store_of(options.engine) : path;
   std::vector<std::string> warnings;
   if (file.empty()) return {"there is no place for tuned schedules: set ASTATIDE_CACHE_DIR, XDG_CACHE_HOME or HOME"};
   runtime::TunedEntry entry =
@@ -68,6 +69,7 @@ std::vector<std::string> keep_tuned(const Algorithm& algorithm, const TuneOption
   entry.confidence = result.confidence;
   if (result.runner_up) entry.runner_up = result.points[*result.runner_up].what;
   entry.method = result.method;
+  entry.date = today();
   runtime::TuningStore(file).keep(entry, warnings);
   return warnings;
 }

@@ -28,13 +28,21 @@ std::map<std::string, int> buckets(const std::map<std::string, std::int64_t>& ex
 }
 
 TuningJson json_of(const TunedEntry& entry) {
-  return {{"algorithm", entry.algorithm}, {"algorithm_key", entry.algorithm_key},
-          {"dtype", entry.dtype},         {"device", entry.device},
-          {"target", entry.target},       {"known", entry.known},
-          {"extents", entry.extents},     {"schedule", entry.schedule},
-          {"median_ms", entry.median_ms}, {"confidence", entry.confidence},
-          {"runner_up", entry.runner_up}, {"driver", entry.driver},
-          {"version", entry.version},     {"method", entry.method}};
+  return {{"algorithm", entry.algorithm},
+          {"algorithm_key", entry.algorithm_key},
+          {"dtype", entry.dtype},
+          {"device", entry.device},
+          {"target", entry.target},
+          {"known", entry.known},
+          {"extents", entry.extents},
+          {"schedule", entry.schedule},
+          {"median_ms", entry.median_ms},
+          {"confidence", entry.confidence},
+          {"runner_up", entry.runner_up},
+          {"driver", entry.driver},
+          {"version", entry.version},
+          {"method", entry.method},
+          {"date", entry.date}};
 }
 
 TunedEntry entry_of(const TuningJson& json) {
@@ -53,6 +61,7 @@ TunedEntry entry_of(const TuningJson& json) {
   entry.driver = json.value("driver", "");
   entry.version = json.value("version", "");
   entry.method = json.value("method", "");
+  entry.date = json.value("date", "");
   return entry;
 }
 

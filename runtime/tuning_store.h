@@ -18,7 +18,7 @@ struct TunedEntry {
   std::string schedule;                         // text
   // For people.
   double median_ms = 0, confidence = 0;
-  std::string runner_up, driver, version, method;
+  std::string runner_up, driver, version, method, date;
 
   /// Whether both are for the same: one takes the place of the other.
   bool same_key(const TunedEntry& other) const;

@@ -25,6 +25,7 @@ Command add_merge_command(CLI::App& program);
 Command add_emit_command(CLI::App& program);
 Command add_explain_command(CLI::App& program);
 Command add_dispatch_command(CLI::App& program);
+Command add_diff_command(CLI::App& program);
 Command add_export_command(CLI::App& program);
 Command add_sanitize_command(CLI::App& program);
 Command add_prepare_command(CLI::App& program);

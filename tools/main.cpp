@@ -58,7 +58,7 @@ int run_command(int argc, char** argv) {
                                          add_explain_command(app), add_dispatch_command(app), add_export_command(app),
                                          add_prepare_command(app), add_sanitize_command(app), add_tune_command(app),
                                          add_bench_command(app),   add_frontier_command(app), add_measure_command(app),
-                                         add_cache_command(app)};
+                                         add_diff_command(app),    add_cache_command(app)};
   for (const Command& command : commands) command.app->allow_extras();
   try {
     app.parse(argc, argv);

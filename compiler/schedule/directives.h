@@ -79,6 +79,9 @@ void check_schedule_values(const Schedule& schedule, Diagnostics& errors);
 std::string directive_reference_markdown();
 /// schedules/schema.json, a JSON Schema (draft 7, which editors know) of schedule files.
 std::string schedule_json_schema();
+/// schedules/space_schema.json, the same of spaces: what the table says, with alternatives and ranges where parse_space
+/// takes them, choices and conditions.
+std::string space_json_schema();
 
 /// The range of grow and over of {online: {..}}: with weights up to 2^96 the sum of 2^31 of them is an f32.
 inline constexpr int kMostRescale = 96;

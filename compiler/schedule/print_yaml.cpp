@@ -83,29 +83,36 @@ std::string flow(const Directive& directive) {
 
 }  // namespace
 
-std::string print_schedule(const Schedule& schedule) {
-  std::string out = "target: " + word(schedule.target) + "\n";
+std::vector<PrintedDirective> print_directives(const Schedule& schedule) {
+  std::vector<PrintedDirective> out;
+  const auto add = [&](std::string key, std::string value) { out.push_back({"", std::move(key), std::move(value)}); };
+  add("target", word(schedule.target));
   const bool in_full = schedule.rescale != Rescale{};
-  out += "rewrite: " +
-         (in_full                                   ? flow(schedule.rescale)
-          : schedule.rewrite == RewriteMode::online ? "online"
-                                                    : "none") +
-         "\n";
-  if (!schedule.bound.empty()) out += "bound: " + flow(schedule.bound) + "\n";
-  if (schedule.serves) out += "serves: " + flow(*schedule.serves) + "\n";
-  if (schedule.deterministic) out += "deterministic: true\n";
-  if (schedule.fast_math) out += "fast_math: true\n";
+  add("rewrite", in_full ? flow(schedule.rescale) : schedule.rewrite == RewriteMode::online ? "online" : "none");
+  if (!schedule.bound.empty()) add("bound", flow(schedule.bound));
+  if (schedule.serves) add("serves", flow(*schedule.serves));
+  if (schedule.deterministic) add("deterministic", "true");
+  if (schedule.fast_math) add("fast_math", "true");
   if (!schedule.warps.empty()) {
     std::string warps = flow(schedule.warps);
     if (schedule.alternate) warps.insert(warps.size() - 1, ", alternate: true");
-    out += "warps: " + warps + "\n";
+    add("warps", warps);
   }
-  for (const Placement& placement : schedule.placements) {
-    std::string directives;
+  for (const Placement& placement : schedule.placements)
     for (const Directive& directive : placement.directives)
-      directives +=
-          (directives.empty() ? "" : ", ") + std::string(directive_info(directive.kind).key) + ": " + flow(directive);
-    out += word(placement.name) + ": {" + directives + "}\n";
+      out.push_back({placement.name, std::string(directive_info(directive.kind).key), flow(directive)});
+  return out;
+}
+
+std::string print_schedule(const Schedule& schedule) {
+  std::string out;
+  for (const PrintedDirective& directive : print_directives(schedule))
+    if (directive.owner.empty()) out += directive.key + ": " + directive.value + "\n";
+  for (const Placement& placement : schedule.placements) {
+    std::string own;
+    for (const Directive& directive : placement.directives)
+      own += (own.empty() ? "" : ", ") + std::string(directive_info(directive.kind).key) + ": " + flow(directive);
+    out += word(placement.name) + ": {" + own + "}\n";
   }
   return out;
 }

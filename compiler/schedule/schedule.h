@@ -222,6 +222,11 @@ Schedule without_foreign_names(Schedule schedule, const Algorithm& algorithm);
 Schedule parse_schedule(const std::string& text, const std::string& file);
 /// YAML that parses to an equal schedule.
 std::string print_schedule(const Schedule& schedule);
+/// What a schedule says, one by one and as YAML: {"O", "tile", "{i: 64, j: 64}"}; no owner: of the top level.
+struct PrintedDirective {
+  std::string owner, key, value;
+};
+std::vector<PrintedDirective> print_directives(const Schedule& schedule);
 /// The C++ text that builds an equal schedule.
 std::string print_schedule_as_cpp(const Schedule& schedule);
 

@@ -195,19 +195,20 @@ TEST_CASE("without --schedule the one that serves the shape runs, and dispatch s
   CHECK(split.at("schedule") == "cpu/decode_gqa");
   CHECK(split.at("ok") == true);
 
-  const ProgramResult text = run_astatide({"dispatch", "causal_gqa", "--shape", few, "--target", "cpu"});
+  const ProgramResult text = run_astatide({"dispatch", "causal_gqa", "--shape", few, "--target", "cpu", "--no-store"});
   CHECK(text.code == 0);
   CHECK_THAT(text.out, Catch::StartsWith("causal_gqa on cpu, f32: cpu/decode_gqa\n"));
   CHECK_THAT(text.out, Catch::Contains("    10  cpu/decode_gqa         picked\n"));
-  const json asked = object_of(
-      run_astatide({"dispatch", "causal_gqa", "--shape", few, "--target", "sm_90a", "--dtype", "bf16", "--json"}));
+  const json asked = object_of(run_astatide(
+      {"dispatch", "causal_gqa", "--shape", few, "--target", "sm_90a", "--dtype", "bf16", "--no-store", "--json"}));
   CHECK(asked.at("schedule") == "sm80/decode_gqa");
   CHECK(asked.at("candidates").at(0).at("why_not") == "it is for the CPU");
 
   const std::string own = (folder / "own.yaml").string();
   std::ofstream(own) << "target: cpu\nserves: {lengths: {i: [1, 4]}}\nO: {tile: {i: 4, j: 64}, parallel: [i.o, h, b]}\n"
                         "S: {compute_at: j.o, store_in: shared}\nP: {compute_at: j.o, store_in: shared}\n";
-  const std::vector<std::string> words = {"dispatch", "causal_gqa", "--target", "cpu", "--schedule", own, "--shape"};
+  const std::vector<std::string> words = {"dispatch",   "causal_gqa", "--target", "cpu",
+                                          "--no-store", "--schedule", own,        "--shape"};
   const auto with_shape = [&](const char* shape) {
     std::vector<std::string> out = words;
     out.emplace_back(shape);

@@ -5,7 +5,10 @@
 #include <fstream>
 
 #include "api/astatide.h"
+#include "compiler/explain.h"
+#include "tests/support/run_program.h"
 #include "tests/support/schedule_cases.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace astatide;
 using Catch::Contains;
@@ -133,4 +136,28 @@ TEST_CASE("the ranges of a ragged axis are of what bounds its length") {
   request.sizes["Sq"] = 9;
   CHECK(ask_schedules(algorithm, {variant("few", {{}, {{"i", 1, 8}}, 1})}, request)[0].why_not ==
         "i is 9, it serves 1 to 8");
+}
+
+TEST_CASE("L02: where default tiles are over the budget, one is picked that fits, and it is right") {
+  // pytorch/pytorch#180278: 139776 bytes were needed of 101376, and nothing smaller was tried.
+  const std::map<std::string, std::int64_t> sizes{{"Sq", 2048}, {"Sk", 2048}, {"D", 192}, {"Dv", 128}};
+  const Algorithm algorithm = load_algorithm("attention");
+  REQUIRE(find_target("sm_86")->shared_memory_per_block == 101376);
+  const DispatchRequest request = request_for(algorithm, "sm_86", ScalarType::bf16, sizes);
+  bool over_budget = false;
+  for (const Candidate& candidate : ask_schedules(algorithm, shipped_candidates(), request))
+    over_budget = over_budget || candidate.why_not.find("of shared memory, sm_86 has 101376") != std::string::npos;
+  CHECK(over_budget);
+  const NamedSchedule chosen = dispatch(algorithm, shipped_candidates(), request);
+  INFO(chosen.name);
+  for (const auto& kernel :
+       explain(algorithm, chosen.schedule, {request.target, request.sizes, request.dtype}).statistics.kernels)
+    CHECK(kernel.shared_bytes <= request.target.shared_memory_per_block);
+  const testing::TemporaryFolder folder;
+  const testing::ProgramResult run = testing::run_astatide(
+      {"run", "attention", "--schedule", chosen.name, "--shape", "B=1,Hq=1,Hkv=1,Sq=130,Sk=150,D=192,Dv=128", "--dtype",
+       "bf16", "--device", "cpu", "--check", "--repeat", "1"},
+      {{"ASTATIDE_CACHE_DIR", (folder / "cache").string()}});
+  INFO(run.out << run.err);
+  CHECK(run.code == 0);
 }

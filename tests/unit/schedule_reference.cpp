@@ -5,7 +5,10 @@
 #include <regex>
 #include <set>
 
+#include "api/tune.h"
+#include "compiler/algorithm/yaml_document.h"
 #include "compiler/schedule/directives.h"
+#include "compiler/tune/space.h"
 #include "tests/support/schedule_cases.h"
 
 namespace astatide {
@@ -55,18 +58,23 @@ bool conforms(const nlohmann::json& value, const nlohmann::json& schema, const n
   }
   if (schema.contains("enum") && std::find(schema["enum"].begin(), schema["enum"].end(), value) == schema["enum"].end())
     return false;
+  if (schema.contains("const") && value != schema["const"]) return false;
   if (schema.contains("oneOf")) {
     int fitting = 0;
     for (const auto& option : schema["oneOf"]) fitting += conforms(value, option, root) ? 1 : 0;
     if (fitting != 1) return false;
   }
+  if (schema.contains("anyOf") && std::none_of(schema["anyOf"].begin(), schema["anyOf"].end(),
+                                               [&](const auto& option) { return conforms(value, option, root); }))
+    return false;
   if (schema.contains("allOf"))
     for (const auto& part : schema["allOf"])
       if (!conforms(value, part, root)) return false;
   if (schema.contains("type")) {
     const std::string type = schema["type"];
     const bool fits = (type == "object" && value.is_object()) || (type == "array" && value.is_array()) ||
-                      (type == "integer" && value.is_number_integer()) || (type == "string" && value.is_string());
+                      (type == "integer" && value.is_number_integer()) || (type == "string" && value.is_string()) ||
+                      (type == "null" && value.is_null());
     if (!fits) return false;
   }
   if (value.is_number_integer() && schema.contains("minimum") && value < schema["minimum"]) return false;
@@ -77,6 +85,10 @@ bool conforms(const nlohmann::json& value, const nlohmann::json& schema, const n
   if (value.is_array()) {
     if (schema.contains("minItems") && value.size() < schema["minItems"]) return false;
     if (schema.contains("maxItems") && value.size() > schema["maxItems"]) return false;
+    if (schema.contains("contains") && std::none_of(value.begin(), value.end(), [&](const auto& item) {
+          return conforms(item, schema["contains"], root);
+        }))
+      return false;
     for (std::size_t n = 0; schema.contains("items") && n < value.size(); ++n) {
       const auto& items = schema["items"];
       if (!conforms(value[n], items.is_array() ? items[n] : items, root)) return false;
@@ -176,6 +188,81 @@ TEST_CASE("every shipped schedule conforms to the schema, and faults do not") {
                                  R"({"O": {"rfactor": {"j": ["j.s", 8], "i": ["i.s", 8]}}})"}) {
     INFO(text);
     CHECK_FALSE(conforms(nlohmann::json::parse(text), schema, schema));
+  }
+}
+
+TEST_CASE("schedules/space_schema.json is the table's schema of spaces") {
+  require_file(source_path("schedules/space_schema.json"), space_json_schema());
+}
+
+/// What an editor sees, which knows YAML and nothing of ours.
+nlohmann::json json_of(const YamlNode& node) {
+  if (node.is_map()) {
+    nlohmann::json out = nlohmann::json::object();
+    for (std::size_t n = 0; n < node.items.size(); ++n) out[node.keys[n].value] = json_of(node.items[n]);
+    return out;
+  }
+  if (node.is_sequence()) {
+    nlohmann::json out = nlohmann::json::array();
+    for (const YamlNode& item : node.items) out.push_back(json_of(item));
+    return out;
+  }
+  if (!node.is_scalar()) return nullptr;
+  if (node.quoted) return node.value;
+  if (node.value == "true" || node.value == "false") return node.value == "true";
+  const nlohmann::json number = nlohmann::json::parse(node.value, nullptr, false);
+  return number.is_number() ? number : nlohmann::json(node.value);
+}
+
+bool is_space(const std::string& text) {
+  static const nlohmann::json schema = nlohmann::json::parse(space_json_schema());
+  Diagnostics errors;
+  const nlohmann::json value = json_of(YamlDocument(text, "space.yaml", errors).root());
+  errors.throw_if_any();
+  return conforms(value, schema, schema);
+}
+
+TEST_CASE("every shipped space and schedule conforms to the schema of spaces, and faults do not") {
+  for (const std::string& name : shipped_spaces()) {
+    INFO(name);
+    CHECK(is_space(text_of(source_path("schedules/spaces/" + name + ".yaml"))));
+  }
+  for (const std::string& name : testing::shipped_schedule_names()) {
+    INFO(name);
+    CHECK(is_space(testing::shipped_schedule(name)));
+  }
+  // What the schema takes and what the parser of spaces takes is the same.
+  const std::string base = "target: sm_90a\nO: {tile: {i: 64, j: 64}}\nV: {ring_buffer: [1, 2]}\n";
+  for (const auto& [fits, more] : std::vector<std::pair<bool, std::string>>{
+           {true, "K: {ring_buffer: range(1; 3; 1)}\n"},
+           {true, "K: {ring_buffer: [1, range(3; 4; 1)], store_in: [[shared, register], shared]}\n"},
+           {true, "K: {store_in: [shared, register]}\n"},
+           {true, "S: {mma: [wgmma, mma_sync], unroll: {j: [2, 4]}, overlap: {cover: [1/2, 1]}}\n"},
+           {true, "P: {unroll: [{j: 2}, {j: 4}]}\n"},
+           {true, "rewrite: [online, {online: {rescale: lazy}}]\n"},
+           {true, "rewrite: {online: {rescale: [lazy, optimistic], grow: range(4; 8; 2)}}\n"},
+           {true, "warps: {producer: 1, consumer: [1, 2]}\n"},
+           {true, "choose: {ring: {two: {K: {ring_buffer: 2}}, none: {}}}\nwhere: tile.i <= 64\n"},
+           {true, "where: [tile.i <= 64, tile.j <= 64]\n"},
+           {false, "bound: {Sk: [64, 128]}\n"},
+           {false, "K: {ring_buffer: range(1; 3)}\n"},
+           {false, "K: {ring_buffer: [1, 9]}\n"},
+           {false, "K: {ring_bufer: [1, 2]}\n"},
+           {false, "K: {ring_buffer: []}\n"},
+           {false, "K: {store_in: [shared, global]}\n"},
+           {false, "S: {mma: [wgmma, mma]}\n"},
+           {false, "S: {mma: range(1; 2; 1)}\n"},
+           {false, "choose: {ring: {two: 2, three: {}}}\n"},
+           {false, "choose: {ring: {}}\n"},
+           {false, "choose: {ring: {two: {K: {ring_buffer: [2, 3]}}, none: {}}}\n"},
+           {false, "where: {tile: 64}\n"}}) {
+    INFO(more);
+    CHECK(is_space(base + more) == fits);
+    if (fits) {
+      CHECK_NOTHROW(parse_space(base + more, "space.yaml"));
+    } else {
+      CHECK_THROWS_AS(parse_space(base + more, "space.yaml"), UserError);
+    }
   }
 }
 
