@@ -11,6 +11,8 @@ struct CUstream_st;
 struct CUevent_st;
 struct CUmod_st;
 struct CUfunc_st;
+struct CUgraph_st;
+struct CUgraphExec_st;
 
 namespace astatide::runtime {
 
@@ -19,6 +21,8 @@ using StreamHandle = CUstream_st*;
 using EventHandle = CUevent_st*;
 using ModuleHandle = CUmod_st*;
 using FunctionHandle = CUfunc_st*;
+using GraphHandle = CUgraph_st*;
+using ExecutableGraphHandle = CUgraphExec_st*;
 /// An address in device memory, as CUdeviceptr.
 using DevicePointer = unsigned long long;
 
@@ -143,11 +147,18 @@ constexpr int kCaptureStatusNone = 0;   // CUstreamCaptureStatus
     (FunctionHandle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, StreamHandle, void**, \
      void**))
 
-/// Present in newer drivers only (12.0 and later); null in older ones. A tensor map is 128 bytes aligned to 64.
-#define ASTATIDE_OPTIONAL_DRIVER_FUNCTIONS(F)                                                            \
-  F(ctx_get_id, "cuCtxGetId", (ContextHandle, unsigned long long*))                                      \
-  F(tensor_map_encode_tiled, "cuTensorMapEncodeTiled",                                                   \
-    (void*, int, std::uint32_t, void*, const std::uint64_t*, const std::uint64_t*, const std::uint32_t*, \
+/// Present in newer drivers only (12.0 and later; graphs since 11.4); null in older ones. A tensor map is 128 bytes
+/// aligned to 64.
+#define ASTATIDE_OPTIONAL_DRIVER_FUNCTIONS(F)                                                                    \
+  F(ctx_get_id, "cuCtxGetId", (ContextHandle, unsigned long long*))                                              \
+  F(stream_begin_capture, "cuStreamBeginCapture_v2", (StreamHandle, int))                                        \
+  F(stream_end_capture, "cuStreamEndCapture", (StreamHandle, GraphHandle*))                                      \
+  F(graph_instantiate, "cuGraphInstantiateWithFlags", (ExecutableGraphHandle*, GraphHandle, unsigned long long)) \
+  F(graph_launch, "cuGraphLaunch", (ExecutableGraphHandle, StreamHandle))                                        \
+  F(graph_exec_destroy, "cuGraphExecDestroy", (ExecutableGraphHandle))                                           \
+  F(graph_destroy, "cuGraphDestroy", (GraphHandle))                                                              \
+  F(tensor_map_encode_tiled, "cuTensorMapEncodeTiled",                                                           \
+    (void*, int, std::uint32_t, void*, const std::uint64_t*, const std::uint64_t*, const std::uint32_t*,         \
      const std::uint32_t*, int, int, int, int))
 
 /// The functions of one loaded libcuda.

@@ -7,8 +7,14 @@
 
 #include "compiler/support/diagnostic.h"
 #include "runtime/buffer.h"
+#include "runtime/graph.h"
 
 namespace astatide::runtime {
+namespace {
+
+constexpr std::size_t kLeastFlushed = std::size_t{256} << 20;
+
+}  // namespace
 
 Timing summarize_samples(std::vector<double> samples_ms) {
   if (samples_ms.empty()) throw InternalError("a timing without samples");
@@ -29,7 +35,8 @@ Timing time_launches(const Stream& stream, const TimingOptions& options, const s
   }
   const Context& context = stream.context();
   std::optional<DeviceBuffer> flushed;
-  if (options.flush_l2) flushed.emplace(context, 2 * static_cast<std::size_t>(context.device().l2_bytes));
+  if (options.flush_l2)
+    flushed.emplace(context, std::max(kLeastFlushed, 2 * static_cast<std::size_t>(context.device().l2_bytes)));
 
   for (int i = 0; i < options.warmup; ++i) launch();
   std::vector<Event> starts, ends;
@@ -48,6 +55,17 @@ Timing time_launches(const Stream& stream, const TimingOptions& options, const s
 
   std::vector<double> samples;
   for (std::size_t i = 0; i < starts.size(); ++i) samples.push_back(ends[i].milliseconds_since(starts[i]));
+  return summarize_samples(std::move(samples));
+}
+
+Timing time_graph(const Stream& stream, const TimingOptions& options,
+                  const std::vector<std::function<void()>>& launches) {
+  if (launches.empty()) throw InternalError("a timing of a graph without launches");
+  const Graph graph = Graph::capture(stream, [&] {
+    for (const std::function<void()>& launch : launches) launch();
+  });
+  std::vector<double> samples = time_launches(stream, options, [&] { graph.launch(stream); }).samples_ms;
+  for (double& sample : samples) sample /= static_cast<double>(launches.size());
   return summarize_samples(std::move(samples));
 }
 

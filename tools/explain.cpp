@@ -39,7 +39,7 @@ MeasuredCost measure(const ExplainWords& words, const Algorithm& algorithm, cons
   Engine engine;
   const Executable executable =
       engine.build(algorithm, chosen.schedule, {result.device.device, options.dtype, options.sizes, {}});
-  result.launch(engine, executable, {}, {}, 0);
+  result.launch(engine, executable, {}, {}, TimingWish{});
   out.device = result.device.model;
   out.time = result.time;
   if (!words.counters) return out;

@@ -120,7 +120,7 @@ Result compute(const MergeWords& words) {
     if (algorithm.find_input(name) != nullptr) beside.push_back(name);
   const std::vector<FileWord> files = parse_file_words("--input", words.inputs, beside);
   const std::vector<FileWord> destinations = parse_file_words("--output", words.launch.outputs, algorithm.outputs);
-  const int repetitions = words.launch.repetitions();
+  const TimingWish wish = words.launch.timing();
   const EngineOptions engine_options = words.launch.engine();
   std::map<std::string, double> scalars;
   for (const std::string& text : words.scalars) parse_scalars(text, merge.algorithm, scalars);
@@ -142,7 +142,7 @@ Result compute(const MergeWords& words) {
   Engine engine(engine_options);
   const Executable executable =
       engine.build_merge(algorithm, {result.device.device, result.dtype, result.extents, {}}, parts_type);
-  const HostTensors inputs = result.launch(engine, executable, given, scalars, repetitions);
+  const HostTensors inputs = result.launch(engine, executable, given, scalars, wish);
   if (words.launch.check) result.check(merge.algorithm, scalars, inputs, {});
   write_outputs(destinations, result.outputs);
   return result;

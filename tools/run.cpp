@@ -27,7 +27,8 @@ Result compute(const RunWords& words) {
   const std::vector<FileWord> files = parse_file_words("--input", words.inputs, input_names(algorithm));
   const std::vector<FileWord> destinations = parse_file_words("--output", words.launch.outputs, algorithm.outputs);
   result.seed = static_cast<std::uint64_t>(parse_number(words.seed, "--seed", 0, INT64_MAX));
-  const int repetitions = words.launch.repetitions();
+  TimingWish wish = words.launch.timing();
+  wish.keep_mask_map = words.keep_mask_map;
   const EngineOptions engine_options = words.launch.engine();
   std::map<std::string, double> scalars;
   for (const std::string& text : words.scalars) parse_scalars(text, algorithm, scalars);
@@ -52,8 +53,7 @@ Result compute(const RunWords& words) {
       write_message(fmt::format("# after {}\n{}\n", stage, tile::print(program)));
     };
   const Executable executable = engine.build(algorithm, schedule, build);
-  result.keep_mask_map = words.keep_mask_map;
-  const HostTensors inputs = result.launch(engine, executable, read, scalars, repetitions,
+  const HostTensors inputs = result.launch(engine, executable, read, scalars, wish,
                                            words.check_indices ? PlacesChecked::all : PlacesChecked::few);
   if (words.launch.check) result.check(algorithm, scalars, inputs, allowance_of(schedule, result.device.device));
   write_outputs(destinations, result.outputs);

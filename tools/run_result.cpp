@@ -20,6 +20,19 @@ constexpr double kLongCheckSeconds = 30;
 
 nlohmann::json number(double value) { return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(); }
 
+std::string caches_text(const Measured& time) {
+  switch (time.caches) {
+    case Caches::as_left:
+      return "";
+    case Caches::cold:
+      return ", the L2 cache overwritten before each";
+    case Caches::rotated:
+      return fmt::format(" graphs of {} launches, on copies of the inputs of {} bytes in all", time.launches,
+                         time.copied);
+  }
+  throw InternalError("no such state of caches");
+}
+
 nlohmann::json to_json(const Result& result) {
   nlohmann::json outputs = nlohmann::json::object();
   for (const auto& [name, tensor] : result.outputs)
@@ -33,24 +46,27 @@ nlohmann::json to_json(const Result& result) {
     out["plain_error"] = check.plain_error;
     if (check.wrong_nonfinite > 0) out["wrong_nonfinite"] = check.wrong_nonfinite;
   }
-  nlohmann::json json = {
-      {"ok", result.ok()},
-      {"algorithm", result.algorithm},
-      {"schedule", result.schedule},
-      {"device", result.device.name},
-      {"target", result.report.target},
-      {"dtype", name_of(result.dtype)},
-      {"shape", result.extents},
-      {"time_ms",
-       {{"median", result.time.median_ms}, {"min", result.time.min_ms}, {"repetitions", result.time.repetitions}}},
-      {"outputs", outputs},
-      {"compiles", result.counters.compiles},
-      {"counters", counters_by_name(result.counters)},
-      {"cache", result.report.cache},
-      {"lower_ms", result.report.lower_ms},
-      {"compile_ms", result.report.compile_ms},
-      {"workspace_bytes", result.workspace_bytes},
-      {"warnings", result.warnings}};
+  nlohmann::json json = {{"ok", result.ok()},
+                         {"algorithm", result.algorithm},
+                         {"schedule", result.schedule},
+                         {"device", result.device.name},
+                         {"target", result.report.target},
+                         {"dtype", name_of(result.dtype)},
+                         {"shape", result.extents},
+                         {"time_ms",
+                          {{"median", result.time.median_ms},
+                           {"min", result.time.min_ms},
+                           {"repetitions", result.time.repetitions},
+                           {"caches", name_of(result.time.caches)},
+                           {"launches", result.time.launches}}},
+                         {"outputs", outputs},
+                         {"compiles", result.counters.compiles},
+                         {"counters", counters_by_name(result.counters)},
+                         {"cache", result.report.cache},
+                         {"lower_ms", result.report.lower_ms},
+                         {"compile_ms", result.report.compile_ms},
+                         {"workspace_bytes", result.workspace_bytes},
+                         {"warnings", result.warnings}};
   if (!result.device.model.empty()) json["device_name"] = result.device.model;
   if (result.random) json["seed"] = result.seed;
   return json;
@@ -61,8 +77,8 @@ std::string to_text(const Result& result) {
                                  result.device.model.empty() ? "" : " (" + result.device.model + ")",
                                  name_of(result.dtype), extents_text(result.extents));
   if (result.random) text += fmt::format("  inputs     normal, --seed {}\n", result.seed);
-  text += fmt::format("  time       {:.4f} ms median, {:.4f} ms least of {}\n", result.time.median_ms,
-                      result.time.min_ms, result.time.repetitions);
+  text += fmt::format("  time       {:.4f} ms median, {:.4f} ms least of {}{}\n", result.time.median_ms,
+                      result.time.min_ms, result.time.repetitions, caches_text(result.time));
   text += fmt::format("  compiled   in {:.1f} ms, source in {:.1f} ms, cache: {}\n", result.report.compile_ms,
                       result.report.lower_ms, result.report.cache);
   text += fmt::format("  counters   {}\n", counters_text(result.counters));
@@ -92,7 +108,15 @@ std::string counters_text(const Counters& counters) {
                      counters.memory_hits, counters.launches);
 }
 
-int LaunchWords::repetitions() const { return static_cast<int>(parse_number(repeat, "--repeat", 0, 1'000'000)); }
+TimingWish LaunchWords::timing() const {
+  TimingWish wish;
+  wish.repetitions = static_cast<int>(parse_number(repeat, "--repeat", 0, 1'000'000));
+  if (cold && rotate)
+    throw UserError({"--rotate", 0, 0, {}}, "--cold clears the cache that --rotate leaves as launches fill it",
+                    {"one of them"});
+  wish.caches = cold ? Caches::cold : rotate ? Caches::rotated : Caches::as_left;
+  return wish;
+}
 
 EngineOptions LaunchWords::engine() const {
   EngineOptions options;
@@ -107,6 +131,12 @@ void add_launch_options(CLI::App& command, LaunchWords& words) {
       ->type_name("[NAME=]FILE")
       ->allow_extra_args(false);
   command.add_option("--repeat", words.repeat, "launches to time; 0: as many as fit a second, 1 to 10")->type_name("N");
+  command.add_flag(
+      "--cold", words.cold,
+      "on a GPU: overwrite the L2 cache before each launch that is timed, as triton.testing.do_bench does");
+  command.add_flag("--rotate", words.rotate,
+                   "on a GPU: time a graph of launches that take copies of the inputs in turn, more than the L2 cache "
+                   "holds; a sample is the mean of its launches");
   command.add_option("--threads", words.threads, "of the CPU; 0: all cores")->type_name("N");
   command.add_flag("--check", words.check,
                    "compare with the double-precision evaluator; exit code 1 outside the contract");
@@ -114,14 +144,19 @@ void add_launch_options(CLI::App& command, LaunchWords& words) {
 }
 
 HostTensors Result::launch(Engine& engine, const Executable& executable, const HostTensors& given,
-                           const std::map<std::string, double>& scalars, int repetitions, PlacesChecked places) {
+                           const std::map<std::string, double>& scalars, const TimingWish& wish, PlacesChecked places) {
   report = executable.report();
   workspace_bytes = executable.workspace_bytes(extents);
   require_tensor_memory(executable, extents);
   HostTensors inputs = prepare_inputs(executable, given, extents, seed);
   check_indices(executable.algorithm(), extents, inputs, places);
   outputs = prepare_outputs(executable, extents);
-  time = run_on_device(executable, device.device, inputs, outputs, scalars, extents, repetitions, keep_mask_map);
+  time = run_on_device(executable, device.device, inputs, outputs, scalars, extents, wish);
+  if (time.launches > 1 && time.copied < 2 * time.cache_bytes)
+    warnings.push_back(
+        fmt::format("the copies of inputs that launches take in turn hold {} bytes, and the L2 cache {}: it may hold "
+                    "what they read",
+                    time.copied, time.cache_bytes));
   counters = engine.counters();
   for (std::string& warning : engine.take_warnings()) warnings.push_back(std::move(warning));
   return inputs;

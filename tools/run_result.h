@@ -21,12 +21,12 @@ struct LaunchWords {
   std::string device = "auto";
   std::vector<std::string> outputs;
   std::string repeat = "0", threads = "0";
-  bool check = false, json = false;
+  bool check = false, json = false, cold = false, rotate = false;
 
-  int repetitions() const;
+  TimingWish timing() const;
   EngineOptions engine() const;
 };
-/// --device, --output, --repeat, --threads, --check and --json.
+/// --device, --output, --repeat, --cold, --rotate, --threads, --check and --json.
 void add_launch_options(CLI::App& command, LaunchWords& words);
 
 /// What an engine did, for programs and for people.
@@ -42,7 +42,6 @@ struct Result {
   std::map<std::string, std::int64_t> extents;
   std::uint64_t seed = 0;
   bool random = false;
-  bool keep_mask_map = false;  // from the first launch on
   Measured time;
   BuildReport report;
   Counters counters;
@@ -54,7 +53,7 @@ struct Result {
   /// Launches what `engine` built into outputs of its own, and times it. `given` are inputs as files have them. Returns
   /// the inputs that it took.
   HostTensors launch(Engine& engine, const Executable& executable, const HostTensors& given,
-                     const std::map<std::string, double>& scalars, int repetitions,
+                     const std::map<std::string, double>& scalars, const TimingWish& wish,
                      PlacesChecked places = PlacesChecked::few);
   /// Compares the outputs with the double-precision evaluator.
   void check(const Algorithm& computed, const std::map<std::string, double>& scalars, const HostTensors& inputs,

@@ -1,10 +1,11 @@
 """Times schedules for one query a head beside PyTorch's attention in one run on one GPU, and prints a Markdown table.
 
 Peers: cuDNN and FlashAttention-2 through scaled_dot_product_attention with grouped heads. bf16, D 128. The order is shuffled in every round;
-each is timed by device events; the table holds the median of the rounds, as bytes of K and V read in a second. The L2 cache is flushed before
-each launch of the peers, and not before those of the program: rows whose K and V fit it compare nothing.
+each is timed by device events; the table holds the median of the rounds, as bytes of K and V read in a second. The L2 cache is overwritten before
+each launch; with `rotate` launches are nodes of graphs instead, which take copies of the inputs in turn, more than the cache holds: what
+a model finds.
 
-Usage: python3 tests/perf/compare_decode.py PROGRAM [ROUNDS]       (run in the root of the tree)
+Usage: python3 tests/perf/compare_decode.py PROGRAM [ROUNDS] [rotate]       (run in the root of the tree)
 """
 import random
 import statistics
@@ -26,16 +27,45 @@ SCHEDULES = ["sm80/decode", "sm80/decode_gqa", "sm90/decode", "sm90/decode_gqa",
              "sm90/decode_gqa_teams"]
 
 
+ROTATE = "rotate" in sys.argv[3:]
+ROTATED_BYTES, LEAST_LAUNCHES, MOST_COPIES = 4 * torch.cuda.get_device_properties(0).L2_cache_size, 24, 64  # as `run --rotate`
+
+
 def torch_ms(backend, b, hq, hkv, s):
-    q = torch.randn(b, hq, 1, D, device="cuda", dtype=torch.bfloat16)
-    k, v = (torch.randn(b, hkv, s, D, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    def inputs():
+        return (torch.randn(b, hq, 1, D, device="cuda", dtype=torch.bfloat16),
+                *(torch.randn(b, hkv, s, D, device="cuda", dtype=torch.bfloat16) for _ in range(2)))
+
+    def attend(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
     with sdpa_kernel(backend):
-        return triton.testing.do_bench(lambda: F.scaled_dot_product_attention(q, k, v, enable_gqa=True), warmup=25,
-                                       rep=100, return_mode="median")
+        if not ROTATE:
+            tensors = inputs()
+            return triton.testing.do_bench(lambda: attend(*tensors), warmup=25, rep=100, return_mode="median")
+        copies = max(2, min(ROTATED_BYTES // (2 * b * hkv * s * D * 2) + 1, MOST_COPIES))
+        launches = -(-LEAST_LAUNCHES // copies) * copies
+        tensors = [inputs() for _ in range(copies)]
+        attend(*tensors[0])
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for n in range(launches):
+                attend(*tensors[n % copies])
+        samples = []
+        for _ in range(11):
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            graph.replay()
+            end.record()
+            end.synchronize()
+            samples.append(start.elapsed_time(end) / launches)
+        return statistics.median(samples[1:])
 
 
 def astatide_ms(program, schedule, b, hq, hkv, s):
-    return run_ms(program, "causal_gqa", schedule, f"B={b},Hq={hq},Hkv={hkv},Sq=1,Sk={s},D={D},Dv={D}", "bf16", 50)
+    shape = f"B={b},Hq={hq},Hkv={hkv},Sq=1,Sk={s},D={D},Dv={D}"
+    return run_ms(program, "causal_gqa", schedule, shape, "bf16", *((10, (), "--rotate") if ROTATE else (50,)))
 
 
 def main():

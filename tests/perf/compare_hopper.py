@@ -2,8 +2,8 @@
 
 Shapes: 16,384 tokens in all, each head size with about 2048 / D heads; bf16, and f16 for D 128. With `wall`, instead, one batch of 32
 heads, f16, D 128, beside the standard three steps, whose scores go through memory; with `short`, 8 batches of 16 heads, f16, D 64,
-causal, from 16 rows on, where fixed costs show. The order is shuffled in every round; each peer is timed warm, by device events; the
-table holds the median of the rounds and the ratio to cuDNN. Inputs are random normals.
+causal, from 16 rows on, where fixed costs show. The order is shuffled in every round; each is timed by device events, the L2 cache
+overwritten before each launch; the table holds the median of the rounds and the ratio to cuDNN. Inputs are random normals.
 
 Usage: python3 tests/perf/compare_hopper.py PROGRAM [ROUNDS] [wall|short]        (run in the root of the tree)
 """

@@ -1,7 +1,7 @@
 """Times masks, score functions, heads, ragged and paged items beside compiled FlexAttention and cuDNN in one run on one GPU.
 
-Shapes: B4 H16 S4096 D128 bf16 unless the row says otherwise. FLOPs are those of what a mask leaves visible. Every measure is warm, by
-device events, in an order that is shuffled in every round; the table holds medians, the ratio to the peer, and the rate as a share of that of
+Shapes: B4 H16 S4096 D128 bf16 unless the row says otherwise. FLOPs are those of what a mask leaves visible. Every measure is by
+device events, the L2 cache overwritten before each launch, in an order that is shuffled in every round; the table holds medians, the ratio to the peer, and the rate as a share of that of
 the plain kernel (full or causal) under the same schedule. Integers (documents, offsets, pages) are written to files that the program reads.
 
 Usage: python3 tests/perf/compare_variants.py PROGRAM [ROUNDS]       (run in the root of the tree)

@@ -4,6 +4,7 @@
 //                                                                      KERNEL=8,8,128;KERNEL=…
 //   map type=T rank=N address=A extents=… strides=… box=… steps=… modes=…
 //   clear address=A bytes=N
+//   graph of N launches, and of each of its launches: graph     what is captured is recorded when it is, not again
 //
 // With ASTATIDE_FAKE_BARE_THREADS a thread has no context until it makes one current, with ASTATIDE_FAKE_NO_CONTEXT
 // never; what needs one says so.
@@ -61,6 +62,7 @@ T* handle(std::uintptr_t value) {
 }
 
 thread_local int pushed = 0;
+thread_local int captured = -1;  // launches of the capture that is under way; -1: none is
 
 bool has_context() {
   if (std::getenv("ASTATIDE_FAKE_NO_CONTEXT") != nullptr) return false;
@@ -139,9 +141,18 @@ DriverResult cuMemsetD8Async(DevicePointer pointer, unsigned char, std::size_t b
 DriverResult cuStreamCreate(StreamHandle* stream, unsigned) {
   return *stream = handle<CUstream_st>(0x300), DriverResult::success;
 }
+DriverResult cuStreamBeginCapture_v2(StreamHandle, int) { return captured = 0, DriverResult::success; }
 DriverResult cuStreamIsCapturing(StreamHandle, int* status) {
-  return *status = kCaptureStatusNone, DriverResult::success;
+  return *status = captured < 0 ? kCaptureStatusNone : 1, DriverResult::success;
 }
+DriverResult cuStreamEndCapture(StreamHandle, GraphHandle* graph) {
+  record("graph of " + std::to_string(captured) + " launches");
+  return *graph = handle<CUgraph_st>(0x500), captured = -1, DriverResult::success;
+}
+DriverResult cuGraphInstantiateWithFlags(ExecutableGraphHandle* graph, GraphHandle, unsigned long long) {
+  return *graph = handle<CUgraphExec_st>(0x600), DriverResult::success;
+}
+DriverResult cuGraphLaunch(ExecutableGraphHandle, StreamHandle) { return record("graph"), DriverResult::success; }
 DriverResult cuEventCreate(EventHandle* event, unsigned) {
   return *event = handle<CUevent_st>(0x400), DriverResult::success;
 }
@@ -206,6 +217,7 @@ DriverResult cuTensorMapEncodeTiled(void* map, int type, std::uint32_t rank, voi
 DriverResult cuLaunchKernel(FunctionHandle function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned,
                             unsigned, unsigned shared, StreamHandle, void** parameters, void**) {
   if (!has_context()) return DriverResult::invalid_context;
+  if (captured >= 0) ++captured;
   if (log_path() == nullptr) return DriverResult::success;
   const std::string name = reinterpret_cast<const char*>(function);
   std::string line = "launch " + name + " grid=" + std::to_string(x) + "," + std::to_string(y) + "," +
