@@ -110,11 +110,13 @@ void Simulation::plan_actors() {
 }
 
 void Simulation::start_wave(std::int64_t first) {
-  if (wave_++ > 0) arrived_.push_back(std::move(counters_.done));
+  published_.push_back(std::move(counters_.done));
+  ++wave_;
   agents_.clear();
   blocks_.clear();
   pending_.clear();
   flags_.clear();
+  arrivals_.clear();
   counters_ = {Clock(actors_, 0), Clock(actors_, 0)};
   loads_.assign(actors_, 0);
   const std::int64_t clusters =

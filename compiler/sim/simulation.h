@@ -114,6 +114,8 @@ class Simulation : public tile::Share {
 
   [[noreturn]] void fail(const std::string& what, const std::string& tile = "") const { throw Fault{what, tile}; }
   Actor actor(bool by_lanes = false) const;
+  void on_block_tensor(std::size_t tensor, std::size_t position, bool write);
+  bool is_known(const GlobalMemory::Place& place, const Actor& by) const;
   std::pair<std::size_t, std::size_t> place_in_memory(std::size_t tile, std::size_t position) const;
   std::string name_of_agent(std::uint32_t actor) const;
 
@@ -139,9 +141,10 @@ class Simulation : public tile::Share {
   std::vector<std::uint32_t> loads_;  // by actor, those started
   std::size_t actors_ = 0, first_load_actor_ = 0;
   std::int64_t drawn_ = 0;
-  std::vector<Clock> arrived_;  // of the waves before: what those that arrived at counters knew to be done
-  Knowledge counters_;          // of all arrivals at counters in global memory
+  Knowledge counters_;                                          // of all arrivals at counters in global memory
+  std::vector<Clock> published_;                                // by wave that has ended: what those knew
   std::map<std::size_t, std::map<std::size_t, double>> flags_;  // of arrivals: by block, by variable
+  std::map<std::size_t, std::pair<std::uint32_t, std::uint32_t>> arrivals_;  // by block: who has arrived last, and when
   std::int64_t steps_ = 0;
 
   // Places of tiles.

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "compiler/sim/parts.h"
 #include "compiler/sim/simulation.h"
+#include "compiler/tile/parameters.h"
 
 namespace astatide::sim {
 
@@ -101,33 +104,50 @@ void Simulation::on_write(std::size_t tile, std::size_t position) {
   if (!wrong.empty()) fail(fmt::format("{} {} (element {})", mem.name, wrong, position % state.size), mem.name);
 }
 
+/// What the teams of a block leave for each other lies in its shared memory, in the room of their tiles.
+void Simulation::on_block_tensor(std::size_t tensor, std::size_t position, bool write) {
+  const tile::Tensor& of = program_.tensors[tensor];
+  const auto per_team = static_cast<std::size_t>(tile::elements_of_team(of));
+  const auto size = static_cast<std::size_t>(size_in_bytes(of.type));
+  const std::size_t byte = position / per_team * static_cast<std::size_t>(kernel_.team_bytes) +
+                           static_cast<std::size_t>(of.offset) + position % per_team * size;
+  const Actor by = actor(true);
+  const auto name = static_cast<std::int32_t>(kernel_.mems.size() + tensor);
+  for (std::size_t half = 0; half < std::max<std::size_t>(1, size / 2); ++half) {
+    Cell& cell = blocks_[agent_->block].memory[byte / 2 + half];
+    const std::string wrong = write ? cell.write(by, name, false) : cell.read(by, name, false);
+    if (!wrong.empty()) fail(fmt::format("{} {} (element {})", of.name, wrong, position));
+  }
+}
+
+/// What blocks of an earlier wave have written is known to who knows of an arrival of its block behind theirs.
+bool Simulation::is_known(const GlobalMemory::Place& place, const Actor& by) const {
+  if (place.wave == wave_) return by.knows->done[place.agent] >= place.time;
+  const auto arrival = arrivals_.find(agent_->block);
+  return arrival != arrivals_.end() && by.knows->done[arrival->second.first] >= arrival->second.second &&
+         published_[static_cast<std::size_t>(place.wave)][place.agent] >= place.time;
+}
+
 void Simulation::on_load(std::size_t tensor, std::size_t position) {
   const tile::Tensor& of = program_.tensors[tensor];
   if (of.role == tile::Tensor::Role::input || of.role == tile::Tensor::Role::counters) return;
+  if (of.role == tile::Tensor::Role::block) return on_block_tensor(tensor, position, false);
   const GlobalMemory::Place& place = (*tensors_[tensor])[position];
   if (place.kernel < 0)
     fail(fmt::format("{} is read, and nothing has been written there (element {})", of.name, position));
-  if (place.kernel < number_) return;
-  const Actor by = actor(true);
-  const bool of_block = of.role == tile::Tensor::Role::block;
-  if (of_block && place.wave != wave_) fail(fmt::format("{} is read where another block has left it", of.name));
-  // What blocks that have ended knew when they arrived is known to one that has arrived behind them.
-  const bool before = place.wave != wave_;
-  const Clock& known = before ? arrived_[static_cast<std::size_t>(place.wave - 1)] : by.knows->done;
-  if ((!before || flags_.contains(agent_->block)) && known[place.agent] >= place.time) return;
+  if (place.kernel < number_ || is_known(place, actor(true))) return;
   fail(fmt::format("{} is read before the last write by {} is known to have happened (element {})", of.name,
-                   name_of_agent(place.agent), position));
+                   place.wave == wave_ ? name_of_agent(place.agent) : "another block", position));
 }
 
 void Simulation::on_store(std::size_t tensor, std::size_t position) {
   const tile::Tensor& of = program_.tensors[tensor];
   if (of.role == tile::Tensor::Role::counters) return;
+  if (of.role == tile::Tensor::Role::block) return on_block_tensor(tensor, position, true);
   GlobalMemory::Place& place = (*tensors_[tensor])[position];
   const Actor by = actor(true);
   const bool own = place.wave == wave_ && (place.agent == by.agent || by.knows->done[place.agent] >= place.time);
-  // The memory of a block that has ended is another's.
-  const bool anew = of.role == tile::Tensor::Role::block && place.wave != wave_;
-  if (place.kernel == number_ && !own && !anew)
+  if (place.kernel == number_ && !own)
     fail(fmt::format("{} is written twice: before, by {} (element {})", of.name,
                      place.wave == wave_ ? name_of_agent(place.agent) : "another block", position));
   // A lane stores its own elements, time after time.

@@ -147,6 +147,7 @@ void Simulation::run_instruction(Agent& agent, const Step& step) {
   if (agent.warp != 0) return;
   counters_.join(agent.knows);
   agent.knows.join(counters_);
+  arrivals_[agent.block] = {static_cast<std::uint32_t>(agent.number), time(agent)};
   tick(agent);
   step.action();
   const std::size_t flag = *machine_.find_slot(arrival->flag);
