@@ -485,6 +485,7 @@ Kernel KernelBuilder::finish(Block body) {
       staging.space = placement->store_in().value_or(Space::shared);
       staging.ring = placement->ring_buffer();
       staging.vector = placement->vectorize().value_or(0);
+      if (const Directive* copy = placement->find(DirectiveKind::copy)) staging.where = copy->where;
       if (placement->copy() == CopyPath::cp_async) staging.via = Via::cp_async;
       if (placement->copy() == CopyPath::tma) staging.via = Via::tma;
       if (!lowering.is_cuda()) staging.via = Via::vector;
