@@ -319,7 +319,7 @@ Demand Demands::of_copy(const tile::Copy& copy) const {
   Demand out;
   const Transfer transfer = transfer_of(copy);
   if (copy.via == tile::Via::tma) {
-    out.issue = kTmaIssue;
+    out.issue = kTmaIssue * copy.boxes;
     return out;
   }
   const auto tile_of = [&](const tile::CopyOperand& operand) -> const tile::Mem* {

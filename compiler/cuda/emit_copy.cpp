@@ -10,6 +10,7 @@
 #include "compiler/cuda/view_text.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/match.h"
+#include "compiler/tile/bounds.h"
 #include "compiler/tile/parameters.h"
 
 namespace astatide::cuda {
@@ -71,7 +72,7 @@ void KernelEmitter::emit_load_vectors(const View& view, const Mem& dst, int vect
   const tile::Coordinate* along = find_coordinate(view, last);
   // Vectors must not straddle the limit of their own axis: only a limit that the tile cannot pass, or none, allows
   // them.
-  const bool whole = along && is_multiple(along->origin, 8) && (!along->limit || dst.dims.size() == 2);
+  const bool whole = along && tile::is_multiple(along->origin, 8) && (!along->limit || dst.dims.size() == 2);
   int width = vector > 0 ? vector : (size_in_bytes(type) == 2 ? 8 : 4);
   while (width > 1 && (columns % width != 0 || pitch_of(dst) % std::min(width, 4) != 0)) width /= 2;
   if (!dim || !whole || width < 4 || !is_floating(type) || type == ScalarType::f64 || dst.dims.size() != 2) width = 1;

@@ -10,6 +10,7 @@
 #include "compiler/cuda/type_text.h"
 #include "compiler/cuda/view_text.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/tile/bounds.h"
 
 namespace astatide::cuda {
 
@@ -44,7 +45,7 @@ void KernelEmitter::emit_store(const View& view, const Mem& src) {
   const bool quads = size_in_bytes(type) == 2 && grid.columns == 4 && fragment.columns.vector == 2 &&
                      extent % kQuadColumns == 0 && fragment.columns.exact();
   const int vector = quads ? 8 : fragment.columns.vector;
-  if (vector == 1 || vector > 8 || extent % vector != 0 || !is_multiple(along->origin, vector))
+  if (vector == 1 || vector > 8 || extent % vector != 0 || !tile::is_multiple(along->origin, vector))
     return emit_store_elements(view, src);
   std::string flag = vector_flag(view.tensor, *dim, vector);
   if (along->limit && !always_within(*along, src))

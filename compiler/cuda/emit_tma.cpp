@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "compiler/cuda/kernel_emitter.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/tile/bounds.h"
@@ -14,7 +16,8 @@ using tile::Mem;
 
 namespace {
 
-constexpr int kPanel = 64;  // columns, of 16 bits
+constexpr int kPanel = 64;         // columns, of 16 bits
+constexpr int kBoxesTogether = 4;  // a producer has few registers for what tables hold
 
 std::string plus(const std::string& origin, int offset) {
   return origin == "0" ? std::to_string(offset) : fmt::format("{} + {}", origin, offset);
@@ -48,16 +51,82 @@ std::string KernelEmitter::tma_coordinates(const TmaPlace& place, int columns, c
   return fmt::format("{}, {}{}", plus(place.column, columns), row, place.others);
 }
 
+// What tables hold is read in front of the copies of a few boxes, so that one wait is for all of them. A box that
+// begins behind the limit has no page: it begins outside of the tensor, where TMA finds zeros.
+void KernelEmitter::emit_paged(
+    const tile::View& view, const Mem& dst, const tile::TiledView& form,
+    const std::function<std::string(const std::string& place, const std::string& coordinates)>& line) {
+  const int rows = dst.dims[0].extent, rows_of_box = form.rows_of_box(rows), boxes = rows / rows_of_box;
+  const int together = std::min(boxes, kBoxesTogether);
+  const tile::Coordinate& along = view.at.front();
+  const std::string box = fresh("box");
+  std::string number = box, exists;
+  out_.open("");
+  if (boxes > together) {
+    const std::string first = fresh("first");
+    number = first + " + " + box;
+    if (boxes % together != 0) exists = fmt::format("{} < {}", number, boxes);
+    out_.line("#pragma unroll 1");
+    out_.open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2})", first, boxes, together));
+  }
+  std::map<int, std::string> pages;
+  for (const int dim : form.paged->dims)
+    out_.line(fmt::format("int {}[{}];", pages[dim] = fresh(fmt::format("page_{}", dim)), together));
+  out_.open_unrolled(box, together);
+  out_.line(fmt::format("const int {} = {} + ({}) * {};", along.axis, integer_text(along.origin, scope()), number,
+                        rows_of_box));
+  integers_.insert(along.axis);
+  non_negative_.insert(along.axis);
+  std::string present = exists;
+  if (along.limit && !always_within(along, dst))
+    present += fmt::format("{}{} < {}", present.empty() ? "" : " && ", along.axis, limit_text(*along.limit, scope()));
+  for (const auto& [dim, page] : pages) {
+    const std::string place = integer_text(view.indices[static_cast<std::size_t>(dim)], scope());
+    out_.line(fmt::format("{}[{}] = {};", page, box, present.empty() ? place : present + " ? " + place + " : -1"));
+  }
+  out_.close();
+  std::string others, column = "0";
+  for (std::size_t dim = view.indices.size(); dim-- > 0;) {
+    const int n = static_cast<int>(dim);
+    if (n == form.row_dim || n == form.column_dim) continue;
+    others += pages.contains(n) ? fmt::format(", {}[{}]", pages.at(n), box)
+                                : fmt::format(", static_cast<int>({})", integer_text(view.indices[dim], scope()));
+  }
+  for (const tile::Coordinate& coordinate : view.at)
+    if (coordinate.axis == dst.dims[1].axis) column = integer_text(coordinate.origin, scope());
+  const Expr first_row = rows < form.paged->length ? mod(along.origin, Expr(form.paged->length)) : Expr(0);
+  const std::string row = narrow_text(first_row + form.first_row, scope());
+  out_.open_unrolled(box, together);
+  if (!exists.empty()) out_.open("if (" + exists + ")");
+  for (int panel = 0; panel < tile::panel_columns(dst) / kPanel; ++panel)
+    out_.line(line(fmt::format("{} + ({}) * {}", panel * rows * kPanel, number, rows_of_box * kPanel),
+                   fmt::format("{}, {}{}", plus(column, panel * kPanel), row, others)));
+  if (!exists.empty()) out_.close();
+  out_.close();
+  if (boxes > together) out_.close();
+  out_.close();
+}
+
 void KernelEmitter::emit_tma_prefetch(const tile::View& view, const Mem& dst) {
+  const std::string map = claimed(view.tensor + "_map");
+  if (const auto form = tile::tiled_view(view, dst); form && form->paged)
+    return emit_paged(view, dst, *form, [&](const std::string&, const std::string& coordinates) {
+      return fmt::format("tma_prefetch(&{}, {});", map, coordinates);
+    });
   const TmaPlace place = tma_place(view, dst);
   for (int column = 0; column < tile::panel_columns(dst); column += kPanel)
-    out_.line(fmt::format("tma_prefetch(&{}, {});", claimed(view.tensor + "_map"), tma_coordinates(place, column)));
+    out_.line(fmt::format("tma_prefetch(&{}, {});", map, tma_coordinates(place, column)));
 }
 
 void KernelEmitter::emit_tma_load(const tile::View& view, const Mem& dst, bool multicast) {
+  const std::string full = slot_barrier(dst.name, true, claimed(dst.name + "_write"));
+  if (const auto form = tile::tiled_view(view, dst); form && form->paged)
+    return emit_paged(view, dst, *form, [&](const std::string& at, const std::string& coordinates) {
+      return fmt::format("tma_load({} + {}, &{}, {}, {});", base(dst, true), at, claimed(view.tensor + "_map"), full,
+                         coordinates);
+    });
   const TmaPlace place = tma_place(view, dst);
   const int panels = tile::panel_columns(dst) / kPanel, rows = dst.dims[0].extent;
-  const std::string full = slot_barrier(dst.name, true, claimed(dst.name + "_write"));
   std::string to = base(dst, true), function = "tma_load(", behind;
   if (multicast) {
     // To all blocks, this block's share of the rows.

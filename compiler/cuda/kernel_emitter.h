@@ -196,6 +196,10 @@ class KernelEmitter {
   /// Arguments of a copy that begins so many columns and rows behind the place.
   std::string tma_coordinates(const TmaPlace& place, int columns, const std::string& rows = "") const;
   TmaPlace tma_place(const tile::View& view, const tile::Mem& tile) const;
+  /// Of a tile whose rows lie in pages: `line` for each panel of each box, between the tables' elements and the end of
+  /// a block; `place` is that in the tile's slot.
+  void emit_paged(const tile::View& view, const tile::Mem& dst, const tile::TiledView& form,
+                  const std::function<std::string(const std::string& place, const std::string& coordinates)>& line);
   void emit_tma_prefetch(const tile::View& view, const tile::Mem& dst);
   void emit_tma_load(const tile::View& view, const tile::Mem& dst, bool multicast);
   void emit_tma_store(const tile::View& view, const tile::Mem& src, const tile::SyncOps& behind);

@@ -31,7 +31,7 @@ void check_limits(const tile::Tensor& tensor, const View& view, const tile::Tile
 std::string declare(const tile::Program& program, Kernel& kernel, const Mem& from, const View& to) {
   const tile::Tensor& tensor = *program.find_tensor(to.tensor);
   const auto form = tile::tiled_view(to, from);
-  if (!form)
+  if (!form || form->paged)
     throw UserError(fmt::format("copy of {0}: tma stores tiles whose rows are elements of {0} one after the other, or "
                                 "in runs of one length, and its indices are {1}",
                                 tensor.name, to_string(read(to.tensor, to.indices))),

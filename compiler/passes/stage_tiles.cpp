@@ -11,6 +11,7 @@
 #include "compiler/passes/loop_chains.h"
 #include "compiler/support/contains.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/tile/bounds.h"
 #include "compiler/tile/cluster.h"
 #include "compiler/tile/parameters.h"
 
@@ -256,10 +257,14 @@ class Stager {
   /// none, so they become 0 in front of one; other products give what is masked behind them.
   void stage_by_tma(Staged staged, const Staging& staging, Block& out) const {
     const auto form = tile::tiled_view(staged.view, *kernel_.find(staged.tile));
-    if (!form) throw_untiled(staged);
+    if (!form) throw_untiled(staged, staging);
+    if (form->paged) check_boxes(staged, *form->paged, staging);
     tile::Acquire acquire{staged.tile};
     tile::Coordinate& rows = staged.view.at.front();
-    const Expr end = form->end_of_rows(*program_.find_tensor(staged.view.tensor));
+    // Of a page that has a row in front of the limit all rows come.
+    const Expr end = !form->paged ? form->end_of_rows(*program_.find_tensor(staged.view.tensor))
+                     : rows.limit ? ceil_div(*rows.limit, Expr(form->paged->length)) * Expr(form->paged->length)
+                                  : Expr(0);
     if (rows.limit && !(*rows.limit == end)) {
       if (staged.summed) acquire.at.push_back(rows);
       rows.limit = end;
@@ -269,8 +274,44 @@ class Stager {
     out.push_back({std::move(acquire)});
   }
 
-  [[noreturn]] static void throw_untiled(const Staged& staged) {
+  /// Boxes of a tile whose rows lie in pages have the rows of a page, or the tile has those of a part of one.
+  void check_boxes(const Staged& staged, const tile::PagedRows& paged, const Staging& staging) const {
+    constexpr int kLeast = 8;  // after so many rows the swizzle of panels begins anew
+    const Dim& rows = kernel_.find(staged.tile)->dims[0];
+    const std::int64_t length = paged.length, box = std::min<std::int64_t>(length, rows.extent);
+    const std::vector<std::string> notes{"copy: cp_async, without warps"};
+    if (length % kLeast != 0)
+      throw UserError(staging.where,
+                      fmt::format("copy of {0}: tma copies boxes of a multiple of {1} rows, and a page of {0} has {2}",
+                                  staged.view.tensor, kLeast, length),
+                      notes);
+    if (rows.extent % box != 0 || length % box != 0) {
+      std::int64_t fitting = rows.extent / box * box;  // the next smaller tile
+      while (fitting % length != 0 && length % fitting != 0) --fitting;
+      throw UserError(staging.where,
+                      fmt::format("copy of {0}: tma copies whole pages of {0} or parts of one, and {1} rows of a tile "
+                                  "along {2} are no whole number of pages of {3}, nor pages of such tiles",
+                                  staged.view.tensor, rows.extent, rows.axis, length),
+                      {fmt::format("tile: {{{}: {}}} or another such number, or copy: cp_async, without warps",
+                                   rows.axis, fitting)});
+    }
+    if (!tile::is_multiple(staged.view.at.front().origin, box))
+      throw UserError(staging.where,
+                      fmt::format("copy of {0}: a tile of {0} begins at {1} = {2}, which need not be a multiple of the "
+                                  "{3} rows of a box",
+                                  staged.view.tensor, rows.axis, to_string(staged.view.at.front().origin), box),
+                      notes);
+    if (shared_by_blocks_.contains(staged.view.tensor))
+      throw UserError(
+          kernel_.cluster->where,
+          fmt::format("cluster: tma copies for several blocks what is one box, and {} lies in pages of {} rows",
+                      staged.view.tensor, length),
+          {"leave cluster out"});
+  }
+
+  [[noreturn]] static void throw_untiled(const Staged& staged, const Staging& staging) {
     throw UserError(
+        staging.where,
         fmt::format("copy of {0}: tma copies tiles whose rows and columns are elements of {0} one after the other, "
                     "and an index of {0} is an expression over them",
                     staged.view.tensor),
@@ -348,6 +389,10 @@ class Stager {
     copy.vector = staging.vector;
     copy.multicast = shared_by_blocks_.contains(staging.tensor);
     if (copy.multicast) check_shares(staging.tensor, *kernel_.find(staged.tile));
+    if (is_produced(staging)) {
+      const Mem& tile = *kernel_.find(staged.tile);
+      copy.boxes = tile.dims[0].extent / tile::tiled_view(staged.view, tile)->rows_of_box(tile.dims[0].extent);
+    }
     return {copy};
   }
 

@@ -364,6 +364,15 @@ std::optional<Expr> end_along(const std::string& axis, const Expr& inequality,
   return collect_terms(last + 1);
 }
 
+bool is_multiple(const Expr& e, std::int64_t number) {
+  if (const auto* n = e.as<Integer>()) return n->value % number == 0;
+  const auto* c = e.as<Call>();
+  if (!c) return false;
+  if (c->op == Op::mul) return is_multiple(c->args[0], number) || is_multiple(c->args[1], number);
+  if (c->op == Op::add || c->op == Op::sub) return is_multiple(c->args[0], number) && is_multiple(c->args[1], number);
+  return false;
+}
+
 bool is_never_negative(const Expr& e) {
   const Affine affine = affine_of(e);
   return affine.constant >= 0 && std::all_of(affine.terms.begin(), affine.terms.end(), [](const auto& term) {

@@ -51,6 +51,9 @@ std::vector<Expr> as_inequalities(const Expr& predicate, const Program& program,
 std::optional<Expr> end_along(const std::string& axis, const Expr& inequality,
                               const std::map<std::string, Bounds>& ranges);
 
+/// Whether an integer is a multiple of `number` for every value of its variables, as far as its form shows.
+bool is_multiple(const Expr& e, std::int64_t number);
+
 /// A sum of names and numbers that are not negative, extents and loop variables, of their products and quotients.
 bool is_never_negative(const Expr& e);
 

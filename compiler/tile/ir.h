@@ -42,7 +42,7 @@
 //            | "all_reduce" T OP                                   share of a lane -> whole
 //            | "vote" FLAG "= any" expr
 //            | "mma" D ("=" | "+=") operand "*" operand ["by" fma | mma_sync ["tf32"] | wgmma] ["unroll" N] ["->" TOKEN]
-//            | "copy" operand "<-" operand "via" (vector | cp_async | tma | ldmatrix | load | store) ["width" N] ["multicast"] ["->" TOKEN]
+//            | "copy" operand "<-" operand "via" (vector | cp_async | tma | ldmatrix | load | store) ["width" N] ["boxes" N] ["multicast"] ["->" TOKEN]
 //            | "await" TOKEN ["open" N]
 //            | "advance" (R "to" OP "(" R "," C ")"),+ [slack] "moving" (T "by" expr),*       only until relax_rescale
 //            | "reserve" T ["ahead" view] | "acquire" T ["at" coord,*] | "release" T ["apart"]   one slot of a ring
@@ -188,13 +188,15 @@ struct Mma {
 };
 
 /// With `multicast` the blocks of a cluster copy the same tile: each a share of the rows, into the tiles of all.
-/// By tma into a view: the copy has been made when the kernel has ended.
+/// By tma into a view: the copy has been made when the kernel has ended. By tma into a tile whose rows lie in pages
+/// (parameters.h): so many boxes, one for each page that the tile has rows of.
 struct Copy {
   CopyOperand dst, src;
   Via via = Via::unset;
   std::string token;
   int vector = 0;
   bool multicast = false;
+  int boxes = 1;
 
   friend bool operator==(const Copy&, const Copy&) = default;
 };
@@ -312,6 +314,7 @@ struct Staging {
   AxisNumbers align;
   Via via = Via::vector;
   bool held = false;  // read from its space once, into registers
+  Location where{};   // of what says how it is copied
 
   friend bool operator==(const Staging&, const Staging&) = default;
 };

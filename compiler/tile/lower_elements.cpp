@@ -485,9 +485,9 @@ Kernel KernelBuilder::finish(Block body) {
       staging.space = placement->store_in().value_or(Space::shared);
       staging.ring = placement->ring_buffer();
       staging.vector = placement->vectorize().value_or(0);
-      if (placement->copy() == CopyPath::cp_async) staging.via = Via::cp_async;
-      if (placement->copy() == CopyPath::tma) staging.via = Via::tma;
-      if (!lowering.is_cuda()) staging.via = Via::vector;
+      if (const Directive* copy = placement->find(DirectiveKind::copy)) staging.where = copy->where;
+      if (lowering.is_cuda() && placement->copy() == CopyPath::cp_async) staging.via = Via::cp_async;
+      if (lowering.is_cuda() && placement->copy() == CopyPath::tma) staging.via = Via::tma;
       staging.held = lowering.is_cuda() && placement->held_in_registers();
       if (const Directive* align = placement->find(DirectiveKind::align_storage))
         if (const auto* numbers = std::get_if<AxisNumbers>(&align->value)) staging.align = *numbers;

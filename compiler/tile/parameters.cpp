@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <set>
 
 #include "compiler/support/diagnostic.h"
@@ -54,6 +55,35 @@ bool find_rows(const View& view, const std::string& axis, TiledView& form) {
   return false;
 }
 
+/// The same for rows in pages.
+bool find_pages(const View& view, const std::string& axis, TiledView& form) {
+  for (const std::size_t dim : dims_along(view, axis)) {
+    std::optional<std::int64_t> length;
+    visit(view.indices[dim], [&](const Expr& e) {
+      if (!e.is_call(Op::mod) || !(e.as<Call>()->args[0] == variable(axis))) return;
+      if (const auto* number = e.as<Call>()->args[1].as<Integer>(); number && number->value > 0) length = number->value;
+    });
+    if (!length) continue;
+    const auto first = beside_remainder(view.indices[dim], axis, Expr(*length));
+    if (!first) continue;
+    const Expr page = floor_div(variable(axis), Expr(*length));
+    PagedRows paged{*length, {}};
+    bool found = true;
+    for (const std::size_t other : dims_along(view, axis)) {
+      if (other == dim) continue;
+      const Expr rest = transform(view.indices[other], [&](const Expr& e) { return e == page ? Expr(0) : e; });
+      found = found && !free_variables(rest).contains(axis);
+      paged.dims.push_back(static_cast<int>(other));
+    }
+    if (!found || paged.dims.empty()) continue;
+    form.row_dim = static_cast<int>(dim);
+    form.first_row = *first;
+    form.paged = std::move(paged);
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::optional<TiledView> tiled_view(const View& view, const Mem& tile) {
@@ -62,13 +92,17 @@ std::optional<TiledView> tiled_view(const View& view, const Mem& tile) {
   const std::vector<std::size_t> columns = dims_along(view, tile.dims[1].axis);
   if (columns.size() != 1 || !(view.indices[columns[0]] == variable(tile.dims[1].axis))) return std::nullopt;
   form.column_dim = static_cast<int>(columns[0]);
-  if (!find_rows(view, tile.dims[0].axis, form)) return std::nullopt;
+  if (!find_rows(view, tile.dims[0].axis, form) && !find_pages(view, tile.dims[0].axis, form)) return std::nullopt;
   return form;
 }
 
 Expr TiledView::end_of_rows(const Tensor& tensor) const {
   const Expr& length = tensor.dims[static_cast<std::size_t>(row_dim)];
   return packed ? packed->length * length : length - first_row;
+}
+
+int TiledView::rows_of_box(int rows) const {
+  return paged ? static_cast<int>(std::min<std::int64_t>(paged->length, rows)) : rows;
 }
 
 const View* view_stored_by_tma(const Stmt& stmt) {
@@ -105,7 +139,7 @@ std::optional<Parameter> tensor_map_of(const Kernel& kernel, const std::string& 
                     tensor,
                     form->row_dim,
                     form->column_dim,
-                    stored ? kStoredRows : tile->dims[0].extent / shares,
+                    stored ? kStoredRows : form->rows_of_box(tile->dims[0].extent / shares),
                     stored != nullptr,
                     form->packed};
   });

@@ -31,16 +31,26 @@ struct Parameter {
   std::optional<PackedRows> packed{};  // of a tensor map; one copy then moves whole runs of the faster dimension
 };
 
+/// Rows that lie in pages of one length, which other dimensions find by expressions over the number of the page, such
+/// as the element of a table: row r is place r % length of page r / length.
+struct PagedRows {
+  std::int64_t length = 0;
+  std::vector<int> dims;  // that find the page
+};
+
 /// How tiles of a tensor are copied by TMA: their rows run along one dimension of the tensor, one by one and from
-/// `first_row` on, or along that and a faster one, their columns along another; the other dimensions have one place a
-/// tile.
+/// `first_row` on, or along that and a faster one, or along that in pages, their columns along another; the other
+/// dimensions have one place a tile.
 struct TiledView {
   int row_dim = 0, column_dim = 0;
-  Expr first_row = Expr(0);  // where the rows' coordinate is 0; 0 for packed rows
+  Expr first_row = Expr(0);  // where the rows' coordinate is 0, or a page's first; 0 for packed rows
   std::optional<PackedRows> packed{};
+  std::optional<PagedRows> paged{};
 
-  /// Where the tensor ends along the rows' coordinate.
+  /// Where the tensor ends along the rows' coordinate. Pages have no common end.
   Expr end_of_rows(const Tensor& tensor) const;
+  /// Of so many rows those that one copy takes, in pages of one of them.
+  int rows_of_box(int rows) const;
 };
 /// Nothing where a view has no such form.
 std::optional<TiledView> tiled_view(const View& view, const Mem& tile);

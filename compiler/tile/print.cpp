@@ -95,6 +95,7 @@ std::string print_copy(const Copy& s) {
   std::string out = "copy " + print_operand(s.dst) + " <- " + print_operand(s.src);
   if (s.via != Via::unset) out.append(" via ").append(name_of(s.via));
   if (s.vector != 0) out += " width " + std::to_string(s.vector);
+  if (s.boxes != 1) out += " boxes " + std::to_string(s.boxes);
   if (s.multicast) out += " multicast";
   return out + print_token(s.token);
 }

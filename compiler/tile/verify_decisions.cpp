@@ -1,6 +1,7 @@
 #include <string>
 
 #include "compiler/support/match.h"
+#include "compiler/tile/bounds.h"
 #include "compiler/tile/parameters.h"
 #include "compiler/tile/thread_grid.h"
 #include "compiler/tile/verify_rules.h"
@@ -80,6 +81,24 @@ void verify_no_advance(const Verified& v) {
 void verify_staged(const Verified& v) {
   if (!v.is_past("stage_tiles")) return;
   if (!v.kernel.stagings.empty()) v.fail("the stage of " + v.kernel.stagings.front().tensor + " is left");
+  walk(v.kernel.body, [&](const Stmt& stmt) {
+    const auto* copy = std::get_if<Copy>(&stmt.node);
+    const auto* name = copy ? std::get_if<TileName>(&copy->dst) : nullptr;
+    if (!name || copy->via != Via::tma) {
+      if (copy && copy->boxes != 1) v.fail(stmt, "only tma copies tiles in boxes");
+      return;
+    }
+    const Mem& tile = *v.kernel.find(*name);
+    const auto form = tiled_view(std::get<View>(copy->src), tile);
+    if (!form) v.fail(stmt, "the view has no form that tma copies");
+    const int rows = tile.dims[0].extent, box = form->rows_of_box(rows);
+    if (rows != copy->boxes * box)
+      v.fail(stmt, std::to_string(rows) + " rows are not " + std::to_string(copy->boxes) + " boxes of " +
+                       std::to_string(box));
+    if (form->paged && (copy->multicast || form->paged->length % box != 0 ||
+                        !is_multiple(std::get<View>(copy->src).at.front().origin, box)))
+      v.fail(stmt, "a box has rows of two pages");
+  });
 }
 
 void verify_stored(const Verified& v) {

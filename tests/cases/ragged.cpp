@@ -6,6 +6,7 @@
 
 #include "api/check_outputs.h"
 #include "tests/support/case_run.h"
+#include "tests/support/paged_case.h"
 
 using namespace astatide;
 using namespace astatide::testing;
@@ -124,45 +125,11 @@ TEST_CASE("a batch of packed items that are all empty writes nothing") {
 TEST_CASE("items in pages of 1, 16, 64 and 256 slots end inside them, and unused slots are not read") {
   ASTATIDE_NEED_CASE_DEVICE();
   const std::vector<std::int64_t> lengths = {0, 1, 100, 257, 300};
-  const auto items = static_cast<std::int64_t>(lengths.size());
   for (const std::int64_t size : {1, 16, 64, 256}) {
     INFO("pages of " << size);
-    const std::string number = std::to_string(size);
-    const std::string slot = size == 1 ? "page[b, j], h*Hkv/Hq, 0" : "page[b, j/" + number + "], h*Hkv/Hq, j%" + number;
-    Case c;
-    c.algorithm = parse_algorithm(
-        "algorithm: paged\nextents: [B, Hq, Hkv, Sq, Sk, D, Pages]\nscalars: {scale: 1/sqrt(D)}\n"
-        "inputs: {Q: [B, Hq, Sq, D], K: [Pages, Hkv, " +
-            number + ", D], V: [Pages, Hkv, " + number + ", D],\n  page: {dims: [B, " +
-            (size == 1 ? "Sk" : "Sk/" + number + " + 1") +
-            "], dtype: i32}, length: {dims: [B], dtype: i32}}\n"
-            "axes: {j: \"length[b] <= Sk\"}\ndefine:\n"
-            "  - S[b,h,i,j] = sum(d, Q[b,h,i,d] * K[" +
-            slot + ", d]) * scale where j <= i + length[b] - Sq\n  - P[b,h,i,j] = softmax(j, S[b,h,i,j])\n" +
-            "  - O[b,h,i,e] = sum(j, P[b,h,i,j] * V[" + slot +
-            ", e])\n  - L[b,h,i] = logsumexp(j, S[b,h,i,j])\noutputs: [O, L]\n",
-        "paged.yaml");
-    const std::int64_t most = size == 1 ? 300 : 300 / size + 1, pages = items * most + 1;
-    c.dtype = size == 64 ? ScalarType::f32 : ScalarType::bf16;
-    c.extents = {{"B", items}, {"Hq", 2}, {"Hkv", 1}, {"Sq", 3}, {"Sk", 300}, {"D", 64}, {"Pages", pages}};
-    c.inputs["Q"] = gaussian(c.dtype, {items, 2, 3, 64}, 1);
-    c.inputs["length"] = integers(lengths);
-    // From the last page on downwards; a number that no page has where an item ends before.
-    c.inputs["page"] = filled(ScalarType::i32, {items, most}, [&](const Index& at) {
-      const bool used = at[1] * size < lengths[static_cast<std::size_t>(at[0])];
-      return used ? static_cast<double>(pages - 1 - at[0] * most - at[1]) : -1e6;
-    });
-    for (const char* name : {"K", "V"}) {
-      runtime::HostTensor tensor = constant(c.dtype, {pages, 1, size, 64}, kNobodys);
-      const runtime::HostTensor values = gaussian(c.dtype, {items, 300, 64}, name[0] == 'K' ? 2 : 3);
-      for_each(values, [&](const Index& at, double value) {
-        if (at[1] >= lengths[static_cast<std::size_t>(at[0])]) return;
-        const auto page = static_cast<std::int64_t>(runtime::get(c.inputs.at("page"), Index{at[0], at[1] / size}));
-        runtime::set(tensor, Index{page, 0, at[1] % size, at[2]}, value);
-      });
-      c.inputs[name] = tensor;
-    }
-    check_against_evaluator(c);
+    PagedItems items{size, lengths, 300, 3};
+    if (size == 64) items.dtype = ScalarType::f32;
+    check_against_evaluator(paged_case(items));
   }
 }
 

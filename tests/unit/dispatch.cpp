@@ -74,8 +74,8 @@ TEST_CASE("shipped schedules serve dense, decode and split shapes as their range
   CHECK(picked("causal_gqa", "sm_90a", ScalarType::bf16, rows(17, 8192)) == "sm90/flash3");
   CHECK(picked("causal_gqa", "sm_86", ScalarType::f32, rows(1, 8192)) == "simt/decode_gqa");
   CHECK(picked("causal_gqa", "cpu", ScalarType::f32, rows(1, 8192)) == "cpu/decode_gqa");
-  // TMA takes no rows through a page table, and sums are no references that may fall behind.
-  CHECK(picked("paged", "sm_90a", ScalarType::bf16, {{"Sq", 100}}) == "sm90/flash2_wgmma");
+  // TMA takes rows in pages, a box each; sums are no references that may fall behind.
+  CHECK(picked("paged", "sm_90a", ScalarType::bf16, {{"Sq", 100}}) == "sm90/flash3_d64");
   CHECK(picked("variance", "sm_90a", ScalarType::bf16) == "sm90/flash3_plain");
 }
 

@@ -1,0 +1,90 @@
+// Keys and values in pages, copied by TMA: a box a page, as the tile program and the emitted text say it.
+
+#include <catch2/catch.hpp>
+
+#include "compiler/cuda/emit.h"
+#include "tests/support/paged_case.h"
+#include "tests/support/schedule_cases.h"
+
+namespace astatide::testing {
+namespace {
+
+struct Texts {
+  std::string program, source;
+};
+
+/// With tiles of so many keys.
+Texts texts_of(std::int64_t page, const std::string& keys) {
+  const std::string schedule = with(shipped_schedule("sm90/flash3"), "j: 128", "j: " + keys);
+  const Case c = paged_case({page, {300}, 300, 3});
+  const tile::Program program =
+      compile(c.algorithm, parse_schedule(schedule, "s.yaml"), {*find_target("sm_90a"), c.extents, c.dtype});
+  return {tile::print(program), cuda::emit(program).text};
+}
+
+bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("a tile of several pages is a box a page, up to the last that has a row of the item") {
+  const Texts texts = texts_of(64, "128");
+  CHECK(holds(texts.program,
+              "copy K_s <- K[page[b, j/64], h*Hkv/Hq, j%64, d] at j = j_o*128 < "
+              "(min(Sk, length[b])+63)/64*64, d = 0 < D via tma boxes 2"));
+  // What stands behind the item's end in its last page becomes 0 in front of the sum over keys, and only there.
+  CHECK(holds(texts.program, "acquire V_s at j = (j_o+1)*128 < min(Sk, length[b])"));
+  CHECK_FALSE(holds(texts.program, "acquire K_s at"));
+  CHECK(holds(texts.source, "int page_0[2];"));
+  CHECK(holds(texts.source, "const int j = j_o * 128 + (box) * 64;"));
+  CHECK(holds(texts.source, "/ 64) * page_stride_1) : -1;"));
+  CHECK(holds(texts.source, ", page_0[box]);"));
+}
+
+TEST_CASE("tables of many pages are read a few at a time, and no box stands behind the tile") {
+  const Texts even = texts_of(16, "128");
+  CHECK(holds(even.program, "via tma boxes 8"));
+  CHECK(holds(even.source, "for (int first = 0; first < 8; first += 4)"));
+  CHECK_FALSE(holds(even.source, "first + box < 8"));
+  const Texts odd = texts_of(16, "80");
+  CHECK(holds(odd.program, "via tma boxes 5"));
+  CHECK(holds(odd.source, "if (first + box < 5) {"));
+  CHECK(holds(odd.source, "page_0[box] = first + box < 5 && j < "));
+}
+
+TEST_CASE("a tile that is a part of a page is one box at its place there") {
+  const Texts texts = texts_of(256, "128");
+  CHECK_FALSE(holds(texts.program, " boxes "));
+  CHECK(holds(texts.source, "j_o * 128 % 256"));
+  // Equal lengths: the box is the page.
+  CHECK_FALSE(holds(texts_of(128, "128").source, "% 128, static_cast<int>(static_cast<long long>(h)"));
+}
+
+TEST_CASE("what does not come in whole boxes is refused with the numbers and what would do") {
+  const auto refusal = [](std::int64_t page, const std::string& from, const std::string& to) {
+    const Case c = paged_case({page, {300}, 300, 3});
+    try {
+      compile(c.algorithm, parse_schedule(with(shipped_schedule("sm90/flash3"), from, to), "s.yaml"),
+              {*find_target("sm_90a"), c.extents, c.dtype});
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  using Catch::Matchers::Contains;
+  CHECK_THAT(
+      refusal(64, "j: 128", "j: 96"),
+      Contains("s.yaml:12:") &&
+          Contains("copy of K: tma copies whole pages of K or parts of one, and 96 rows of a tile along j are no "
+                   "whole number of pages of 64, nor pages of such tiles") &&
+          Contains("note: tile: {j: 64} or another such number, or copy: cp_async, without warps"));
+  CHECK_THAT(refusal(256, "j: 128", "j: 96"), Contains("note: tile: {j: 64} or another such number"));
+  CHECK_THAT(refusal(4, "j: 128", "j: 128"),
+             Contains("tma copies boxes of a multiple of 8 rows, and a page of K has 4") && Contains("copy: cp_async"));
+  CHECK_THAT(refusal(1, "j: 128", "j: 128"), Contains("an index of K is an expression over them"));
+  CHECK_THAT(refusal(64, "h, b], persistent", "h, b], cluster: 2, persistent"),
+             Contains("cluster: tma copies for several blocks what is one box, and K lies in pages of 64 rows") &&
+                 Contains("note: leave cluster out"));
+  CHECK(refusal(64, "j: 128", "j: 128") == "accepted");
+}
+
+}  // namespace astatide::testing
