@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 
 #include "compiler/support/diagnostic.h"
@@ -17,6 +18,21 @@ struct Part {
   Expr first;
   int rows = 0;
 };
+
+/// The predicates of a disjunction; one that is none by itself.
+std::vector<Expr> disjuncts(const Expr& predicate) {
+  const auto* c = predicate.as<Call>();
+  const auto* negated = c && c->op == Op::logical_not ? c->args[0].as<Call>() : nullptr;
+  std::vector<Expr> out;
+  if (c && c->op == Op::logical_or)
+    for (const Expr& part : c->args) std::ranges::copy(disjuncts(part), std::back_inserter(out));
+  else if (negated && negated->op == Op::logical_and)
+    for (const Expr& part : negated->args)
+      std::ranges::copy(disjuncts(call(Op::logical_not, {part})), std::back_inserter(out));
+  else
+    out.push_back(predicate);
+  return out;
+}
 
 class Analysis {
  public:
@@ -47,7 +63,7 @@ class Analysis {
 
   MaskRange run() {
     for (const Expr& predicate : tile::conjuncts(map_.where_predicates))
-      if (!add(predicate, true)) range_.residual.push_back(predicate);
+      if (!add(predicate, true) && !add_any_of(disjuncts(predicate))) range_.residual.push_back(predicate);
     for (const tile::Coordinate& coordinate : map_.at) {
       if (!coordinate.limit || &coordinate != axis_) continue;
       // The loop's own end keeps every tile that has an element.
@@ -59,12 +75,72 @@ class Analysis {
   }
 
  private:
+  struct Bound;
+
   /// False where the predicate does not bound the loop's axis; nothing is added then.
   bool add(const Expr& predicate, bool bounds_any) {
-    if (!axis_) return false;
+    const std::vector<Bound> bounds = bounds_by(predicate);
+    add_to(range_, bounds, bounds_any);
+    if (bounds.empty()) return false;
+    if (std::all_of(bounds.begin(), bounds.end(), [](const Bound& bound) { return bound.searched; })) {
+      SearchedPredicate& found = range_.searched.emplace_back(SearchedPredicate{predicate, {}});
+      for (const Bound& bound : bounds) {
+        const bool ends = bound.factor > 0;
+        const Expr low = count(bound, bound.rest.low), high = count(bound, bound.rest.high);
+        found.sides.push_back({ends, count(bound, bound.other), ends ? high : low, ends ? low : high});
+      }
+    }
     const std::vector<Expr> inequalities = tile::as_inequalities(predicate, program_, kernel_);
+    range_.hold.insert(range_.hold.end(), inequalities.begin(), inequalities.end());
+    return true;
+  }
+
+  /// Of a predicate that holds where one of `predicates` does. An iteration in which one of them holds everywhere is
+  /// full, whatever the others read; of those that bound the axis from the same side alone the farthest counts. An
+  /// iteration is empty where all of them leave it out. False where no iteration is known to be full.
+  bool add_any_of(const std::vector<Expr>& predicates) {
+    std::vector<MaskRange> all, whole;
+    for (const Expr& predicate : predicates) {
+      MaskRange one;
+      bool bounded = true;
+      for (const Expr& part : tile::conjuncts({predicate})) {
+        const std::vector<Bound> bounds = bounds_by(part);
+        bounded = bounded && !bounds.empty();
+        add_to(one, bounds, true);
+      }
+      if (bounded) whole.push_back(one);
+      all.push_back(std::move(one));
+    }
+    if (whole.empty()) return false;
+    const auto none = [&](std::vector<Expr> MaskRange::*list) {
+      return std::all_of(whole.begin(), whole.end(), [&](const MaskRange& one) { return (one.*list).empty(); });
+    };
+    // Ranges with two ends each make no one range.
+    if (!none(&MaskRange::full_begin) && !none(&MaskRange::full_end)) whole.resize(1);
+    append_farthest(whole, &MaskRange::full_begin, Op::max, Op::min);
+    append_farthest(whole, &MaskRange::full_end, Op::min, Op::max);
+    append_farthest(all, &MaskRange::any_begin, Op::max, Op::min);
+    append_farthest(all, &MaskRange::any_end, Op::min, Op::max);
+    return true;
+  }
+
+  /// Adds what `farthest` says of the bounds of each of `ranges`, of which the `tightest` holds, where all have one.
+  void append_farthest(const std::vector<MaskRange>& ranges, std::vector<Expr> MaskRange::*list, Op tightest,
+                       Op farthest) {
+    std::vector<Expr> of_each;
+    for (const MaskRange& one : ranges) {
+      const std::optional<Expr> bound = tile::extreme(one.*list, tightest);
+      if (!bound) return;
+      of_each.push_back(*bound);
+    }
+    (range_.*list).push_back(*tile::extreme(of_each, farthest));
+  }
+
+  /// What a predicate says of the loop's axis; nothing where it does not bound it.
+  std::vector<Bound> bounds_by(const Expr& predicate) const {
+    if (!axis_) return {};
     std::vector<Bound> bounds;
-    for (const Expr& inequality : inequalities) {
+    for (const Expr& inequality : tile::as_inequalities(predicate, program_, kernel_)) {
       std::int64_t factor = 0;
       Expr other;
       std::optional<Expr> searched;
@@ -76,33 +152,26 @@ class Analysis {
         other = search->rest;
         searched = search->first;
       }
-      if (factor == 0 || reads_tile(other)) return false;
+      if (factor == 0 || reads_tile(other)) return {};
       const auto rest = tile::bounds_of(other, ranges_, &program_);
       if (!rest || free_variables(rest->low).contains(loop_.var) || free_variables(rest->high).contains(loop_.var))
-        return false;
+        return {};
       bounds.push_back({factor, other, *rest, searched});
     }
-    if (!bounds.empty() &&
-        std::all_of(bounds.begin(), bounds.end(), [](const Bound& bound) { return bound.searched; })) {
-      SearchedPredicate& found = range_.searched.emplace_back(SearchedPredicate{predicate, {}});
-      for (const Bound& bound : bounds) {
-        const bool ends = bound.factor > 0;
-        const Expr low = count(bound, bound.rest.low), high = count(bound, bound.rest.high);
-        found.sides.push_back({ends, count(bound, bound.other), ends ? high : low, ends ? low : high});
-      }
-    }
+    return bounds;
+  }
+
+  void add_to(MaskRange& range, const std::vector<Bound>& bounds, bool bounds_any) const {
     for (const Bound& bound : bounds) {
       // factor * x + rest <= 0. Some element: with the least rest; every element: with the greatest.
       if (bound.factor > 0) {
-        if (bounds_any) range_.any_end.push_back(end(last(bound, bound.rest.low), 0));
-        range_.full_end.push_back(end(last(bound, bound.rest.high), extent() - 1));
+        if (bounds_any) range.any_end.push_back(end(last(bound, bound.rest.low), 0));
+        range.full_end.push_back(end(last(bound, bound.rest.high), extent() - 1));
       } else {
-        if (bounds_any) range_.any_begin.push_back(begin(first(bound, bound.rest.low), extent() - 1));
-        range_.full_begin.push_back(begin(first(bound, bound.rest.high), 0));
+        if (bounds_any) range.any_begin.push_back(begin(first(bound, bound.rest.low), extent() - 1));
+        range.full_begin.push_back(begin(first(bound, bound.rest.high), 0));
       }
     }
-    range_.hold.insert(range_.hold.end(), inequalities.begin(), inequalities.end());
-    return !bounds.empty();
   }
 
   bool reads_tile(const Expr& e) const {

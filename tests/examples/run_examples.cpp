@@ -68,6 +68,15 @@ TEST_CASE("every shipped algorithm computes what it says under the schedules of 
   write_integers(folder / "k_offset.npy", ScalarType::i32, {3}, {0, 70, 70});
   write_integers(folder / "page.npy", ScalarType::i32, {2, 5}, {3, 0, 10, 7, 2, 9, 1, 5, 8, 4});
   write_integers(folder / "sees.npy", ScalarType::boolean, {4, 1, 2}, {1, 0, 0, 1, 1, 1, 0, 0});
+  write_integers(folder / "paged_decode_page.npy", ScalarType::i32, {2, 2}, {3, 0, 10, 7});
+  // Guess n follows from guess (n - 1) / 2: a binary tree.
+  std::vector<double> tree;
+  for (int n = 0; n < 2 * 37 * 37; ++n) {
+    int at = n / 37 % 37;
+    while (at > n % 37) at = (at - 1) / 2;
+    tree.push_back(at == n % 37 ? 1 : 0);
+  }
+  write_integers(folder / "tree_decode_sees.npy", ScalarType::boolean, {2, 37, 37}, tree);
   // Distances of 5 at most: in both directions half of 8 buckets for each, and all of them for those behind.
   write_integers(folder / "t5_bucket.npy", ScalarType::i32, {11}, {3, 3, 3, 2, 1, 0, 5, 6, 7, 7, 7});
   write_integers(folder / "t5_causal_bucket.npy", ScalarType::i32, {6}, {0, 1, 2, 3, 5, 7});
@@ -84,11 +93,13 @@ TEST_CASE("every shipped algorithm computes what it says under the schedules of 
       std::vector<std::string> words = {source_path("examples/" + name + ".yaml").string(), "--shape",
                                         shape_of(algorithm)};
       if (!schedule.empty()) words.insert(words.end(), {"--schedule", schedule});
-      for (const char* integers : {"doc_q", "doc_k", "length", "page", "sees", "q_offset", "k_offset"})
-        if (algorithm.find_input(integers) != nullptr)
-          words.insert(words.end(), {"--input", integers + std::string("=") + (folder / integers).string() + ".npy"});
-      if (algorithm.find_input("bucket") != nullptr)
-        words.insert(words.end(), {"--input", "bucket=" + (folder / (name + "_bucket.npy")).string()});
+      for (const char* integers : {"doc_q", "doc_k", "length", "page", "sees", "q_offset", "k_offset", "bucket"}) {
+        if (algorithm.find_input(integers) == nullptr) continue;
+        // What one algorithm needs by itself, or what serves all.
+        std::filesystem::path file = folder / (name + "_" + integers + ".npy");
+        if (!std::filesystem::exists(file)) file = folder / (std::string(integers) + ".npy");
+        words.insert(words.end(), {"--input", std::string(integers) + "=" + file.string()});
+      }
       run_checked(folder, words);
     }
   }

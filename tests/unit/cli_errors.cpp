@@ -90,9 +90,9 @@ TEST_CASE("unknown words of the command line are refused with the nearest one") 
              Contains("simt/flash3") && Contains("did you mean simt/flash"));
   CHECK_THAT(r.run({"attention", "--dtype", "f61"}), Contains("--dtype") && Contains("f61"));
   CHECK_THAT(r.run({"attention", "--shape", kShape, "--schedule", "cpu/flash2", "--cold"}),
-             Contains("error: --cold: the L2 cache is a GPU's, and the launch is on the CPU"));
+             Contains("--cold: error: the L2 cache is a GPU's, and the launch is on the CPU"));
   CHECK_THAT(r.run({"attention", "--shape", kShape, "--cold", "--rotate"}),
-             Contains("error: --rotate: --cold clears the cache that --rotate leaves as launches fill it"));
+             Contains("--rotate: error: --cold clears the cache that --rotate leaves as launches fill it"));
   CHECK_THAT(r.refusal({"run", "attention", "--device", "gpu"}), Contains("--device") && Contains("did you mean cpu?"));
   CHECK_THAT(r.refusal({"emit", "attention", "--stage", "tile", "--target", "sm_90"}),
              Contains("--target") && Contains("did you mean sm_90a?"));

@@ -82,6 +82,13 @@ TEST_CASE("shipped schedules serve dense, decode and split shapes as their range
 TEST_CASE("every example is served on the CPU, and all of one product after the other on GPUs") {
   for (const std::string& name : shipped_algorithms()) {
     INFO(name);
+    // A few queries against many keys, through a page table.
+    if (name == "paged_decode" || name == "tree_decode") {
+      CHECK(picked(name, "cpu", ScalarType::f32) == "cpu/decode_gqa");
+      CHECK(picked(name, "sm_80", ScalarType::f32) == "simt/decode_gqa");
+      CHECK(picked(name, "sm_90a", ScalarType::bf16) == "sm90/decode_gqa_teams");
+      continue;
+    }
     CHECK(picked(name, "cpu", ScalarType::f32) == "cpu/flash2");
     // Two score tensors at once are over what a block of simt/flash2 holds, and it names no place for further inputs.
     if (name != "differential" && name != "mla_prefill") CHECK(picked(name, "sm_80", ScalarType::f32) == "simt/flash2");

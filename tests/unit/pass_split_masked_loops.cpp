@@ -204,10 +204,54 @@ TEST_CASE("blocks of a cluster visit the same tiles: those that any of their row
 }
 
 TEST_CASE("a predicate that is not affine stays tested in every tile") {
-  const Algorithm algorithm = example_algorithm("prefix_lm");
+  const Algorithm algorithm = example_algorithm("dilated");
   const tile::Program program = split_loops(algorithm, kRowsOutside, "[i.o, h, b]");
-  for (const Visit& visit : visits(program, with(algorithm, {{"Sq", 9}, {"Sk", 14}, {"Prefix", 4}})))
+  for (const Visit& visit : visits(program, with(algorithm, {{"Sq", 9}, {"Sk", 14}, {"Step", 4}})))
     CHECK(visit.tests_where);
+}
+
+TEST_CASE("where one of several predicates is to hold, tiles are full where one does and left out where none does") {
+  struct Either {
+    std::string where;
+    std::function<bool(std::int64_t i, std::int64_t j)> visible;
+    bool tight;
+  };
+  constexpr std::int64_t kPrefix = 5;
+  const auto seen = [](std::int64_t i, std::int64_t j) { return (i + j) % 3 == 0; };
+  const std::vector<Either> cases = {
+      {"j < Prefix or j <= i", [](std::int64_t i, std::int64_t j) { return j < kPrefix || j <= i; }, true},
+      {"j >= Prefix or j > i", [](std::int64_t i, std::int64_t j) { return j >= kPrefix || j > i; }, false},
+      {"not (j >= Prefix and j > i)", [](std::int64_t i, std::int64_t j) { return j < kPrefix || j <= i; }, true},
+      {"j < i - 2 or j > i + Prefix", [](std::int64_t i, std::int64_t j) { return j < i - 2 || j > i + kPrefix; },
+       false},
+      {"j == i or j == i + Prefix", [](std::int64_t i, std::int64_t j) { return j == i || j == i + kPrefix; }, false},
+      {"j < Prefix or seen[i, j]", [&](std::int64_t i, std::int64_t j) { return j < kPrefix || seen(i, j); }, false},
+      {"(j < Prefix and seen[i, j]) or j < 2 or j < i - 4",
+       [&](std::int64_t i, std::int64_t j) { return (j < kPrefix && seen(i, j)) || j < 2 || j < i - 4; }, false},
+  };
+  for (const Either& either : cases) {
+    const Algorithm algorithm = parse_algorithm(
+        "algorithm: either\nextents: [B, Hq, Sq, Sk, D, Dv, Prefix]\ninputs: {Q: [B, Hq, Sq, D], K: [B, Hq, Sk, D], "
+        "V: [B, Hq, Sk, Dv]" +
+            std::string(either.where.find("seen") != std::string::npos ? ", seen: {dims: [Sq, Sk], dtype: bool}" : "") +
+            "}\ndefine:\n  - S[b,h,i,j] = sum(d, Q[b,h,i,d] * K[b,h,j,d])\n  - A[b,h,i,j] = S[b,h,i,j] where " +
+            either.where +
+            "\n  - P[b,h,i,j] = softmax(j, A[b,h,i,j])\n  - O[b,h,i,e] = sum(j, P[b,h,i,j] * V[b,h,j,e])\n"
+            "outputs: [O]\nsizes: {B: 1, Hq: 1, Sq: 16, Sk: 16, D: 4, Dv: 4, Prefix: 5}\n",
+        "either.yaml");
+    const tile::Program program = split_loops(algorithm, kRowsOutside, "[i.o, h, b]");
+    INFO(either.where);
+    std::size_t free_of_tests = 0;
+    for_lengths([&](std::int64_t sq, std::int64_t sk) {
+      Integers extents = algorithm.sizes;
+      extents["Sq"] = sq;
+      extents["Sk"] = sk;
+      check_ranges(program, extents, either.visible, either.tight);
+      for (const Visit& visit : visits(program, extents)) free_of_tests += !visit.tests_where;
+    });
+    // Equalities hold in no whole tile of these sizes.
+    CHECK((free_of_tests > 0) == (either.where.find("==") == std::string::npos));
+  }
 }
 
 TEST_CASE("blocks of rows and columns are split through the division of the other coordinate") {
