@@ -22,14 +22,6 @@ std::vector<std::string> fields_of(const std::string& line) {
   return out;
 }
 
-template <class T>
-std::optional<T> number_of(const std::string& text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 class PeersParser {
  public:
   PeersParser(const std::string& file, const Algorithm& algorithm) : file_(file), algorithm_(algorithm) {}

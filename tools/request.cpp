@@ -34,14 +34,6 @@ std::vector<NamedValue> split_values(const std::string& text, const Location& wh
   return out;
 }
 
-template <class T>
-std::optional<T> number_of(const std::string& text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 }  // namespace
 
 std::vector<std::string> suggestion(const std::string& word, const std::vector<std::string>& known) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <charconv>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -53,6 +54,15 @@ std::vector<NamedSchedule> load_schedules(const std::string& names);
 /// What `emit`, `explain` and `dispatch` know without a device: --shape, --dtype, and --target. Without a target the
 /// least GPU that schedules are shipped for.
 DispatchRequest request_of(const RequestWords& words, const Algorithm& algorithm, const std::string& target);
+
+/// A number that is the whole text.
+template <class T>
+std::optional<T> number_of(const std::string& text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
 
 /// "did you mean X?", or what there is.
 std::vector<std::string> suggestion(const std::string& word, const std::vector<std::string>& known);

@@ -86,29 +86,6 @@ Case packed_case(const std::string& where, const Items& q, const Items& k, std::
   return c;
 }
 
-/// Normal numbers for keys and values of `lengths` positions in pages of `size`, of which a table has `most` for each
-/// item: the last page first, and numbers that no page has where an item ends before; NaN in slots that none has.
-void fill_pages(Case& c, const std::vector<std::int64_t>& lengths, std::int64_t size, std::int64_t most) {
-  const auto items = static_cast<std::int64_t>(lengths.size());
-  const std::int64_t pages = items * most + 1, keys = c.extents.at("Sk"), width = c.extents.at("D");
-  c.extents["Pages"] = pages;
-  c.inputs["length"] = integers(lengths);
-  c.inputs["page"] = filled(ScalarType::i32, {items, most}, [&](const Index& at) {
-    const bool used = at[1] * size < lengths[static_cast<std::size_t>(at[0])];
-    return used ? static_cast<double>(pages - 1 - at[0] * most - at[1]) : -1e6;
-  });
-  for (const char* name : {"K", "V"}) {
-    runtime::HostTensor tensor = constant(c.dtype, {pages, 1, size, width}, kNobodys);
-    const runtime::HostTensor values = gaussian(c.dtype, {items, keys, width}, name[0] == 'K' ? 2 : 3);
-    for_each(values, [&](const Index& at, double value) {
-      if (at[1] >= lengths[static_cast<std::size_t>(at[0])]) return;
-      const auto page = static_cast<std::int64_t>(runtime::get(c.inputs.at("page"), Index{at[0], at[1] / size}));
-      runtime::set(tensor, Index{page, 0, at[1] % size, at[2]}, value);
-    });
-    c.inputs[name] = tensor;
-  }
-}
-
 void check_against_evaluator(const Case& c) {
   // tf32 is what a schedule may round f32 to; its limit is the wider one.
   const OutputOracle oracle(c.algorithm, c.extents, {{"scale", 1 / std::sqrt(c.extents.at("D"))}}, c.inputs,

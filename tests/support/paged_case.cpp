@@ -6,9 +6,32 @@
 
 namespace astatide::testing {
 
+void fill_pages(Case& c, const std::vector<std::int64_t>& lengths, std::int64_t size, std::int64_t most) {
+  const auto count = static_cast<std::int64_t>(lengths.size());
+  const std::int64_t pages = count * most + 1, groups = c.extents.at("Hkv"), width = c.extents.at("D");
+  const auto length = [&](std::int64_t b) { return lengths[static_cast<std::size_t>(b)]; };
+  const auto page_of = [&](std::int64_t b, std::int64_t n) { return pages - 1 - b * most - n; };
+  c.extents["Pages"] = pages;
+  c.inputs["length"] =
+      filled(ScalarType::i32, {count}, [&](const Index& at) { return static_cast<double>(length(at[0])); });
+  c.inputs["page"] = filled(ScalarType::i32, {count, most}, [&](const Index& at) {
+    return at[1] * size < length(at[0]) ? static_cast<double>(page_of(at[0], at[1])) : -1e6;
+  });
+  for (const char* name : {"K", "V"}) {
+    runtime::HostTensor tensor =
+        constant(c.dtype, {pages, groups, size, width}, std::numeric_limits<double>::quiet_NaN());
+    const runtime::HostTensor values =
+        gaussian(c.dtype, {count, groups, c.extents.at("Sk"), width}, name[0] == 'K' ? 2 : 3);
+    for_each(values, [&](const Index& at, double value) {
+      if (at[2] < length(at[0]))
+        runtime::set(tensor, Index{page_of(at[0], at[2] / size), at[1], at[2] % size, at[3]}, value);
+    });
+    c.inputs[name] = tensor;
+  }
+}
+
 Case paged_case(const PagedItems& items) {
   const auto count = static_cast<std::int64_t>(items.lengths.size());
-  const auto length = [&](std::int64_t b) { return items.lengths[static_cast<std::size_t>(b)]; };
   const std::string slot =
       items.page == 1 ? "page[b, j], h*Hkv/Hq, 0" : fmt::format("page[b, j/{0}], h*Hkv/Hq, j%{0}", items.page);
   Case c;
@@ -23,28 +46,12 @@ Case paged_case(const PagedItems& items) {
                   "  - L[b,h,i] = logsumexp(j, S[b,h,i,j])\noutputs: [O, L]\n",
                   items.page, items.page == 1 ? "Sk" : fmt::format("Sk/{} + 1", items.page), slot),
       "paged.yaml");
-  const std::int64_t most = items.page == 1 ? items.most : items.most / items.page + 1, pages = count * most + 1;
+  const std::int64_t most = items.page == 1 ? items.most : items.most / items.page + 1;
   c.dtype = items.dtype;
-  c.extents = {{"B", count},       {"Hq", items.heads}, {"Hkv", items.groups}, {"Sq", items.queries},
-               {"Sk", items.most}, {"D", items.width},  {"Pages", pages}};
+  c.extents = {{"B", count},          {"Hq", items.heads}, {"Hkv", items.groups},
+               {"Sq", items.queries}, {"Sk", items.most},  {"D", items.width}};
   c.inputs["Q"] = gaussian(c.dtype, {count, items.heads, items.queries, items.width}, 1);
-  c.inputs["length"] =
-      filled(ScalarType::i32, {count}, [&](const Index& at) { return static_cast<double>(length(at[0])); });
-  c.inputs["page"] = filled(ScalarType::i32, {count, most}, [&](const Index& at) {
-    return at[1] * items.page < length(at[0]) ? static_cast<double>(pages - 1 - at[0] * most - at[1]) : -1e6;
-  });
-  for (const char* name : {"K", "V"}) {
-    runtime::HostTensor tensor =
-        constant(c.dtype, {pages, items.groups, items.page, items.width}, std::numeric_limits<double>::quiet_NaN());
-    const runtime::HostTensor values =
-        gaussian(c.dtype, {count, items.groups, items.most, items.width}, name[0] == 'K' ? 2 : 3);
-    for_each(values, [&](const Index& at, double value) {
-      if (at[2] >= length(at[0])) return;
-      const std::int64_t page = pages - 1 - at[0] * most - at[2] / items.page;
-      runtime::set(tensor, Index{page, at[1], at[2] % items.page, at[3]}, value);
-    });
-    c.inputs[name] = tensor;
-  }
+  fill_pages(c, items.lengths, items.page, most);
   return c;
 }
 
