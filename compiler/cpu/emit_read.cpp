@@ -172,8 +172,19 @@ Element ElementEmitter::count_below(const Call& c) {
   const Read& row = *c.args[0].as<Read>();
   const Place place = place_of(row.tensor, row.indices);
   const Element count = to_integer(evaluate(c.args[1])), wanted = to_integer(evaluate(c.args[2]));
-  if (place.lane_offsets || place.lane_stride || !count.uniform() || !wanted.uniform())
-    throw InternalError("a search in " + row.tensor + " has other values in other lanes");
+  if (place.lane_offsets || place.lane_stride || !count.uniform() || wanted.lane_step != 0)
+    throw InternalError("a search in " + row.tensor + " has other places in other lanes");
+  if (!wanted.varies) return {Kind::integer, search(place, count.value, wanted.value), false};
+  // Rows look for values of their own, one after the other.
+  Value* out = llvm::PoisonValue::get(wanted.value->getType());
+  for (int lane = 0; lane < lanes_; ++lane) {
+    Value* found = search(place, count.value, b_.CreateExtractElement(wanted.value, k_.index(lane)));
+    out = b_.CreateInsertElement(out, found, k_.index(lane));
+  }
+  return {Kind::integer, out, true};
+}
+
+Value* ElementEmitter::search(const Place& place, Value* count, Value* wanted) {
   const ScalarType scalar = place.arguments->tensor->type;
   llvm::Type* type = k_.memory_type(scalar);
   Value* stride = place.arguments->strides.back();
@@ -192,16 +203,16 @@ Element ElementEmitter::count_below(const Call& c) {
   Value* pointer = b_.CreateGEP(type, place.arguments->data, b_.CreateAdd(place.offset, b_.CreateMul(middle, stride)));
   const llvm::Align align(static_cast<std::uint64_t>(size_in_bytes(scalar)));
   const Element element = converted(scalar, b_.CreateAlignedLoad(type, pointer, align), false);
-  Value* below = b_.CreateICmpSLT(element.value, wanted.value);
+  Value* below = b_.CreateICmpSLT(element.value, wanted);
   Value* next_first = b_.CreateSelect(below, b_.CreateAdd(middle, k_.index(1)), first);
   Value* next_left = b_.CreateSelect(below, b_.CreateSub(b_.CreateSub(left, half), k_.index(1)), half);
   b_.CreateBr(test);
   first->addIncoming(k_.index(0), before);
   first->addIncoming(next_first, body);
-  left->addIncoming(count.value, before);
+  left->addIncoming(count, before);
   left->addIncoming(next_left, body);
   b_.SetInsertPoint(done);
-  return {Kind::integer, first, false};
+  return first;
 }
 
 }  // namespace astatide::cpu

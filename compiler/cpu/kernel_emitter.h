@@ -251,6 +251,7 @@ class ElementEmitter {
   Element load_tile(const Storage& storage);
   Element read(const Read& r);
   Element count_below(const Call& c);
+  llvm::Value* search(const Place& place, llvm::Value* count, llvm::Value* wanted);  // how many of them are below
   llvm::Value* gather(const Place& place);
 
   Element to_real(const Element& e);
