@@ -17,6 +17,17 @@ bool stands_in_exponent(const std::string& name, const Expr& e) {
   return found;
 }
 
+/// An exponential that is constant along the axis is a number like any other.
+bool varies_as_exponential(const Derivation& derivation, const Expr& e) {
+  return (e.is_call(Op::exp) || e.is_call(Op::exp2)) && derivation.varies_along(free_variables(e));
+}
+
+bool has_varying_exponential(const Derivation& derivation, const Expr& e) {
+  bool found = false;
+  visit(e, [&](const Expr& node) { found = found || varies_as_exponential(derivation, node); });
+  return found;
+}
+
 /// Gives the exponents of an element names of their own, so that a maximum can be taken of them: W = exp(x) where p
 /// becomes exp(W_exponent) with W_exponent = x where p.
 Expr with_named_exponents(Derivation& derivation, const Element& element) {
@@ -30,7 +41,7 @@ Expr with_named_exponents(Derivation& derivation, const Element& element) {
     value = substitute(value, {{element.name, variable(product.name)}});
   }
   return transform(value, [&](const Expr& e) {
-    if (!e.is_call(Op::exp) && !e.is_call(Op::exp2)) return e;
+    if (!varies_as_exponential(derivation, e)) return e;
     Element exponent;
     exponent.name = derivation.fresh.fresh(element.name + "_exponent");
     exponent.indices = element.indices;
@@ -43,7 +54,9 @@ Expr with_named_exponents(Derivation& derivation, const Element& element) {
 }
 
 /// A definition that is itself maximised, masked or a product stays a name that the algebra does not look into: its
-/// bound is known by that name. Others are looked into where that can matter, which is where they hold an exponential.
+/// bound is known by that name. Others are looked into where that can matter, which is where they hold an exponential
+/// that varies along the axis and may need a reference. What is looked into is multiplied out, and differences lose
+/// digits.
 void inline_elements(Derivation& derivation) {
   const std::vector<Element> elements = derivation.cascade.elements;
   for (const Element& element : elements) {
@@ -54,7 +67,7 @@ void inline_elements(Derivation& derivation) {
     const bool opaque = element.product || !element.where_predicates.empty();
     Expr value = substitute(element.value, derivation.inlined_elements);
     check_expression_size(value, "'" + element.name + "'", element.where);
-    if (!has_exponential(value)) continue;
+    if (!has_varying_exponential(derivation, value)) continue;
     if (opaque) {
       Element with_inlined = element;
       with_inlined.value = value;

@@ -203,3 +203,24 @@ TEST_CASE("the recurrence that the README of the rewrite shows is the one that i
   const std::string readme = text_of(source_path("compiler/rewrite/README.md"));
   CHECK_THAT(readme, Catch::Contains("```\n" + print_recurrence(recurrence) + "```\n"));
 }
+
+TEST_CASE(
+    "an exponential that is constant along the axis needs no reference, and what holds it is not multiplied out") {
+  const auto derived = [](const std::string& slope) {
+    return derive_online(
+        cascade_of(attention("  - S[b,h,i,j] = sum(d, Q[b,h,i,d] * K[b,h,j,d]) * scale\n"
+                             "  - A[b,h,i,j] = S[b,h,i,j] - " +
+                             slope +
+                             " * (i + Sk - Sq - j) where j <= i + Sk - Sq\n"
+                             "  - Z[b,h,i] = sum(j, A[b,h,i,j] * A[b,h,i,j])\n"
+                             "  - P[b,h,i,j] = A[b,h,i,j] * A[b,h,i,j] / Z[b,h,i]\n"
+                             "  - O[b,h,i,e] = sum(j, P[b,h,i,j] * V[b,h,j,e])\n")));
+  };
+  const Recurrence recurrence = derived("exp2(-8 * (h + 1) / H)");
+  INFO(print_recurrence(recurrence));
+  CHECK(recurrence.slots.size() == 2);
+  CHECK(recurrence.notes.empty());
+  CHECK(slot(recurrence, "Z").op == Reduction::sum);
+  // One that varies along the axis is bounded by a maximum.
+  CHECK(derived("exp2(-8 * (j + 1) / H)").slots.size() > 2);
+}
