@@ -14,7 +14,7 @@ using Catch::Contains;
 
 namespace {
 
-constexpr const char* kSmall = "B=1,Hq=2,Hkv=2,Sq=40,Sk=50,D=16,Dv=16";
+constexpr const char* kBenched = "B=1,Hq=2,Hkv=2,Sq=40,Sk=50,D=16,Dv=16";
 
 ProgramResult run_bench(const TemporaryFolder& folder, std::vector<std::string> words) {
   words.insert(words.begin(), {"bench", "attention", "--device", "cpu", "--threads", "2", "--repeat", "5"});
@@ -33,7 +33,7 @@ TEST_CASE("bench measures schedules in turns, and shows a refused one and peers 
               "# of others\nname,Sq,dtype,ms\nOne & all,40,f32,2\nElsewhere,41,,1\nHalf,,f16,1\n");
   // fused_row holds rows of at most 1024 keys.
   const ProgramResult result = run_bench(
-      folder, {"--schedules", "cpu/flash2,simt/fused_row", "--shape", kSmall, "--shape",
+      folder, {"--schedules", "cpu/flash2,simt/fused_row", "--shape", kBenched, "--shape",
                "B=1,Hq=1,Hkv=1,Sq=1,Sk=1100,D=16,Dv=16", "--json", "--peers", (folder / "peers.csv").string(), "--csv",
                (folder / "table.csv").string(), "--svg", (folder / "bars.svg").string(), "--value", "ms"});
   INFO(result.out << result.err);
@@ -84,7 +84,7 @@ TEST_CASE("bench says why nothing could be measured, and refuses words that mean
   const TemporaryFolder folder;
   const std::string bad = "target: cpu\nO: {tile: {i: 8}, parallel: [nowhere]}\n";
   write_bytes(folder / "bad.yaml", bad);
-  const ProgramResult none = run_bench(folder, {"--schedules", (folder / "bad.yaml").string(), "--shape", kSmall,
+  const ProgramResult none = run_bench(folder, {"--schedules", (folder / "bad.yaml").string(), "--shape", kBenched,
                                                 "--svg", (folder / "bars.svg").string()});
   CHECK(none.code == 2);
   CHECK_THAT(none.out, Contains("refused: ") && Contains("does not name j"));
