@@ -56,6 +56,9 @@ class OutputOracle {
 
  private:
   std::map<std::string, DoubleTensor> exact_;
+  /// The same with the limit of x * log(x) where x has become 0: what a NaN of exact_ may be instead. Empty where there
+  /// is none.
+  std::map<std::string, DoubleTensor> limits_;
   /// Weights of each row are rounded relative to a number of its own for each `attempt`, relative to 1 at the first;
   /// results of approximated functions that are all off one way, by `bias` of the most that is allowed, or, where that
   /// is 0, rounded to as many bits.
