@@ -26,17 +26,17 @@ std::string KernelEmitter::place_of_tile(std::size_t axis) const {
 
 namespace {
 
+bool is_dealt(const tile::Stmt& stmt) {
+  const auto* let = std::get_if<tile::Let>(&stmt.node);
+  return let && let->dealt;
+}
+
 /// The lets that are dealt with a tile.
 std::vector<const tile::Let*> dealt_lets(const tile::Block& block) {
   std::vector<const tile::Let*> out;
   for (const tile::Stmt& stmt : block)
-    if (const auto* let = std::get_if<tile::Let>(&stmt.node); let && let->dealt) out.push_back(let);
+    if (is_dealt(stmt)) out.push_back(&std::get<tile::Let>(stmt.node));
   return out;
-}
-
-bool is_dealt(const tile::Stmt& stmt) {
-  const auto* let = std::get_if<tile::Let>(&stmt.node);
-  return let && let->dealt;
 }
 
 }  // namespace

@@ -128,7 +128,7 @@ class RowSearcher {
 
   /// The tile of rows that holds a side's place; filled in front of the loop where that has not been done.
   std::string row_of(const SearchedSide& side, const tile::Coordinate& at, const tile::Dim& dim, Block& in_front) {
-    const Expr key = call(Op::add, {side.count, at.origin});
+    const std::vector<Expr> key{side.count, at.origin, at.limit.value_or(Expr(-1)), Expr(dim.extent)};
     if (const auto found = rows_.find(key); found != rows_.end()) return found->second;
     Mem mem;
     mem.name = names_.fresh(side.ends ? "end" : "begin");
@@ -155,7 +155,8 @@ class RowSearcher {
   Kernel& kernel_;
   FreshNames names_;
   std::map<Expr, std::string> counts_;  // the let that holds a search, here
-  std::map<Expr, std::string> rows_;    // the tile that holds a side's places, here
+  // The tile that holds a side's places here, by what it looks for, the rows' origin and limit, and how many they are.
+  std::map<std::vector<Expr>, std::string> rows_;
 };
 
 }  // namespace
