@@ -23,14 +23,16 @@ constexpr std::chrono::hours kAbandonedAfter{1};
 // Others may take a folder for abandoned between the calls that make and lock it.
 constexpr int kMostNames = 16;
 
-bool is_abandoned(const FileDescriptor& parent, const fs::directory_entry& item) {
+/// Removes a folder whose writer has died. It stays locked until it is gone: a writer that has made it and not yet
+/// locked it sees that, and takes another.
+void remove_if_abandoned(const FileDescriptor& parent, const fs::path& path) {
   std::error_code failed;
-  const auto written = fs::last_write_time(item.path(), failed);
+  const auto written = fs::last_write_time(path, failed);
   const bool old = !failed && fs::file_time_type::clock::now() - written > kAbandonedAfter;
-  const FileDescriptor folder = open_directory_at(parent, item.path().filename().string());
-  if (!folder) return old;
-  if (::flock(folder.number(), LOCK_EX | LOCK_NB) == 0) return true;
-  return errno != EWOULDBLOCK && old;
+  const FileDescriptor folder = open_directory_at(parent, path.filename().string());
+  const bool locked = folder && ::flock(folder.number(), LOCK_EX | LOCK_NB) == 0;
+  const bool lives = folder && !locked && errno == EWOULDBLOCK;
+  if (locked || (old && !lives)) remove_tree(path);
 }
 
 }  // namespace
@@ -58,10 +60,11 @@ AsideFolder AsideFolder::make(const FileDescriptor& parent, const std::string& k
 
 void remove_abandoned(const FileDescriptor& parent, const fs::path& path) {
   std::error_code ignored;
-  std::vector<fs::path> abandoned;
-  for (const auto& item : fs::directory_iterator(path, ignored))
-    if (is_abandoned(parent, item)) abandoned.push_back(item.path());
-  for (const fs::path& left : abandoned) remove_tree(left);
+  // The names first: what is removed would change what is walked through.
+  std::vector<fs::path> all;
+  for (fs::directory_iterator item(path, ignored), end; !ignored && item != end; item.increment(ignored))
+    all.push_back(item->path());
+  for (const fs::path& folder : all) remove_if_abandoned(parent, folder);
 }
 
 }  // namespace astatide::runtime

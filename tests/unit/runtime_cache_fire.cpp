@@ -13,6 +13,8 @@
 #include <thread>
 
 #include "runtime/cache.h"
+#include "runtime/cache_aside.h"
+#include "runtime/cache_files.h"
 #include "tests/support/messages.h"
 #include "tests/support/processes.h"
 #include "tests/support/skip.h"
@@ -126,6 +128,29 @@ TEST_CASE("a writer is known to live by its lock: none of another process is tak
   REQUIRE(cache.store(fire_key(1), fire_files(1)));
   CHECK(fs::exists(alive));
   CHECK(count_items(folder / "cache/tmp") == 1);
+}
+
+TEST_CASE("a writer that has made its folder and not yet locked it does not lose it to those who tidy up") {
+  TemporaryFolder folder;
+  const fs::path path = folder.path();
+  const int good = run_together(8, [&](int number) {
+    ::alarm(60);
+    const FileDescriptor parent(::open(path.c_str(), O_RDONLY | O_DIRECTORY));
+    for (int round = 0; round < 500; ++round) {
+      if (number % 2 == 0) {
+        remove_abandoned(parent, path);
+        continue;
+      }
+      const AsideFolder made = AsideFolder::make(parent, fire_key(number));
+      if (!made) continue;  // every name was taken by those who tidy up: said by errno
+      if (!write_new_file(made.folder(), "kernel.cu", "of this round")) return false;
+      std::this_thread::yield();
+      if (read_bytes(path / made.name() / "kernel.cu") != "of this round") return false;
+      remove_tree(path / made.name());
+    }
+    return true;
+  });
+  CHECK(good == 8);
 }
 
 TEST_CASE("while entries are cut, flipped and emptied, 8 processes read what was built") {
