@@ -40,7 +40,7 @@ class Barriers {
     for (const tile::Mem& mem : kernel.mems)
       if (mem.space == Space::shared) {
         shared_.insert(mem.name);
-        if (mem.ring > 1) rings_.insert(mem.name);
+        if (mem.ring > 1) rings_.insert(mem.name), slots_.insert(slots_of(mem.name));
       }
     tile::walk(kernel.body, [&](const Stmt& stmt) {
       const auto* copy = std::get_if<tile::Copy>(&stmt.node);
@@ -146,7 +146,8 @@ class Barriers {
   }
 
   /// A ring is two things: the slot that is read, and the slots that are filled.
-  std::string filled(const std::string& name) const { return rings_.contains(name) ? name + " filled" : name; }
+  static std::string slots_of(const std::string& ring) { return ring + " filled"; }
+  std::string filled(const std::string& name) const { return rings_.contains(name) ? slots_of(name) : name; }
 
   Open accesses(const Stmt& stmt) const {
     Open out;
@@ -183,11 +184,14 @@ class Barriers {
   static bool meet(const std::set<std::string>& a, const std::set<std::string>& b) {
     return std::any_of(a.begin(), a.end(), [&](const std::string& name) { return b.contains(name); });
   }
-  static bool conflicts(const Open& before, const Open& now) {
-    return meet(before.writes, now.reads) || meet(before.reads, now.writes) || meet(before.writes, now.writes);
+  bool conflicts(const Open& before, const Open& now) const {
+    if (meet(before.writes, now.reads) || meet(before.reads, now.writes)) return true;
+    return std::any_of(now.writes.begin(), now.writes.end(),
+                       [&](const std::string& name) { return before.writes.contains(name) && !slots_.contains(name); });
   }
 
   std::set<std::string> shared_, rings_, of_block_;
+  std::set<std::string> slots_;                // those that are filled: each statement fills one of its own
   std::map<std::string, std::string> tokens_;  // of copies, to the tile that each fills
 };
 

@@ -14,6 +14,7 @@
 #include "compiler/tile/bounds.h"
 #include "compiler/tile/cluster.h"
 #include "compiler/tile/parameters.h"
+#include "compiler/tile/synchronization.h"
 
 namespace astatide {
 namespace {
@@ -47,7 +48,8 @@ class Stager {
 
   void run() {
     if (kernel_.cluster) find_shared_tensors();
-    // Rings first: what is staged around their loop is then under way together with their first slots.
+    // Rings first: what is staged around their loop is then under way together with their first slots, behind them,
+    // or, where it need not wait for those, in front of them.
     std::vector<Group> groups;
     for (const bool rings : {true, false})
       for (const Staging& staging : kernel_.stagings) {
@@ -104,6 +106,8 @@ class Stager {
   /// By warps of its own, which run ahead as far as slots are free.
   static bool is_produced(const Staging& staging) { return staging.via == tile::Via::tma; }
   bool is_ahead(const Staging& staging) const { return staging.ring > 1 && is_loop(staging.at); }
+
+  bool refills_at_once() const { return kernel_.threads() == tile::kWarp; }
 
   bool is_loop(const std::string& var) const {
     bool found = false;
@@ -231,12 +235,15 @@ class Stager {
             copied.insert(s.tile);
             continue;
           }
-          out.push_back(copy_of(s, staging));
+          Stmt copy = copy_of(s, staging);
           copied.insert(s.tile);
-          if (staging.via == tile::Via::vector) continue;
-          auto& copy = std::get<tile::Copy>(out.back().node);
-          copy.token = s.tile + "_copied";
-          out.push_back({tile::Await{copy.token}});
+          if (staging.via == tile::Via::vector) {
+            out.push_back(std::move(copy));
+            continue;
+          }
+          const std::string token = std::get<tile::Copy>(copy.node).token = s.tile + "_copied";
+          out.insert(refills_at_once() ? first_copies_of_rings(out) : out.end(), std::move(copy));
+          out.push_back({tile::Await{token}});
         }
       std::vector<std::string> done;
       for (const Staged& s : staged)
@@ -251,6 +258,16 @@ class Stager {
       for (const std::string& name : done) out.push_back({tile::Release{name}});
     }
     return out;
+  }
+
+  /// Where the copies begin that fill the first slots of a ring at the end of a block. What is read in front of the
+  /// ring is asked for in front of them, and need not wait for them.
+  static Block::iterator first_copies_of_rings(Block& block) {
+    const auto fills = [](const Stmt& stmt) {
+      const auto* branch = std::get_if<If>(&stmt.node);
+      return branch && tile::commits_copies(branch->body);
+    };
+    return std::find_if_not(block.rbegin(), block.rend(), fills).base();
   }
 
   /// TMA stops at the end of a tensor, not where a limit in front of that is. Of elements beyond that limit a sum takes
@@ -329,8 +346,12 @@ class Stager {
     return view;
   }
 
-  /// Of each slot that is read: acquire it, start the copy that is a ring's length less one ahead, read it, release it.
-  /// The first loop of a chain starts the first copies; its last has nothing to start towards its end.
+  /// Of each slot that is read: acquire it, start a copy ahead, read it, release it. The first loop of a chain starts
+  /// the first copies; its last has nothing to start towards its end.
+  ///
+  /// Where a warp meets by itself, which costs next to nothing, a slot is filled again as soon as it is released: all
+  /// of a ring's slots are under way while threads wait for the next. Else the slot that was read last is filled in the
+  /// next iteration, behind the meeting that stands there anyway, and one slot less is under way.
   void stage_ahead(For& loop, const Block& block, std::size_t position, const Group& group, Block& out) {
     // Tensors that the same loops of the chain read are copied under one condition.
     struct Together {
@@ -350,7 +371,7 @@ class Stager {
       for (const Staged& s : staged) part->staged.emplace_back(s, staging);
     }
     const Expr var = variable(loop.var);
-    const int distance = group.front()->ring - 1;
+    const int distance = group.front()->ring - (refills_at_once() ? 0 : 1);
     const auto copies_at = [&](const Together& part, const Expr& index) {
       If branch;
       branch.condition = loop.descending ? less_equal(part.chain.begin, index) : less(index, part.chain.end);
@@ -364,7 +385,13 @@ class Stager {
         out.push_back(copies_at(part, loop.descending ? part.chain.end - 1 - n : part.chain.begin + n));
     Block body;
     for (const Together& part : parts)
-      for (const auto& [s, staging] : part.staged) body.push_back({tile::Acquire{s.tile}});
+      for (const auto& [s, staging] : part.staged)
+        body.push_back({tile::Acquire{.tile = s.tile, .open = distance - 1}});
+    const auto start_copies = [&] {
+      for (const Together& part : parts)
+        if (!(part.chain.last && loop.kind == For::Kind::once))
+          body.push_back(copies_at(part, loop.descending ? var - distance : var + distance));
+    };
     // Tensor cores work on while threads start copies, so they get their first product before.
     const auto product = std::find_if(loop.body.begin(), loop.body.end(), [](const Stmt& stmt) {
       const auto* mma = std::get_if<Mma>(&stmt.node);
@@ -372,12 +399,11 @@ class Stager {
     });
     const auto behind = product == loop.body.end() ? loop.body.begin() : product + 1;
     std::move(loop.body.begin(), behind, std::back_inserter(body));
-    for (const Together& part : parts)
-      if (!(part.chain.last && loop.kind == For::Kind::once))
-        body.push_back(copies_at(part, loop.descending ? var - distance : var + distance));
+    if (!refills_at_once()) start_copies();
     std::move(behind, loop.body.end(), std::back_inserter(body));
     for (const Together& part : parts)
       for (const auto& [s, staging] : part.staged) body.push_back({tile::Release{s.tile}});
+    if (refills_at_once()) start_copies();
     loop.body = std::move(body);
   }
 

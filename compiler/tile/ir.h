@@ -45,7 +45,7 @@
 //            | "copy" operand "<-" operand "via" (vector | cp_async | tma | ldmatrix | load | store) ["width" N] ["boxes" N] ["multicast"] ["->" TOKEN]
 //            | "await" TOKEN ["open" N]
 //            | "advance" (R "to" OP "(" R "," C ")"),+ [slack] "moving" (T "by" expr),*       only until relax_rescale
-//            | "reserve" T ["ahead" view] | "acquire" T ["at" coord,*] | "release" T ["apart"]   one slot of a ring
+//            | "reserve" T ["ahead" view] | "acquire" T ["open" N] ["at" coord,*] | "release" T ["apart"]   one slot of a ring
 //            | "sync" ["team"]                                     all threads of the role, or of the team
 //            | "turn" (take | pass)                                at the tensor cores, among the warpgroups of the role
 //            | "arrive" FLAG "= last of" int "at" TENSOR "[" int,* "]" "for" TENSOR,+     of blocks, with their stores
@@ -256,6 +256,8 @@ struct Acquire {
   TileName tile;
   /// Of what a copy by tma brought: elements beyond these limits are 0 from here on.
   std::vector<Coordinate> at{};
+  /// Groups of copies by cp_async that were begun behind the one that fills this slot, and may still be under way.
+  int open = 0;
 
   friend bool operator==(const Acquire&, const Acquire&) = default;
 };

@@ -165,7 +165,10 @@ std::string print_head(const Stmt& stmt) {
       [](const Await& s) { return "await " + s.token + (s.open > 0 ? " open " + std::to_string(s.open) : ""); },
       [](const Advance& s) { return print_advance(s); },
       [](const Reserve& s) { return "reserve " + s.tile + (s.ahead ? " ahead " + print_view(*s.ahead) : ""); },
-      [](const Acquire& s) { return "acquire " + s.tile + (s.at.empty() ? "" : " at " + print_coordinates(s.at)); },
+      [](const Acquire& s) {
+        return "acquire " + s.tile + (s.open > 0 ? " open " + std::to_string(s.open) : "") +
+               (s.at.empty() ? "" : " at " + print_coordinates(s.at));
+      },
       [](const Release& s) { return "release " + s.tile + (s.apart ? " apart" : ""); },
       [](const Sync& s) { return std::string(s.team ? "sync team" : "sync"); },
       [](const Turn& s) { return std::string(s.what == Turn::Do::take ? "turn take" : "turn pass"); },

@@ -20,15 +20,6 @@ int bytes_of_slot(const Mem& mem) {
   return panel_columns(mem) * mem.dims[0].extent * static_cast<int>(size_in_bytes(mem.type));
 }
 
-/// Copies ahead of a ring stand under one condition and are committed behind it, whether or not they ran: so every slot
-/// has a group.
-bool commits_copies(const Block& block) {
-  return !block.empty() && std::all_of(block.begin(), block.end(), [](const Stmt& stmt) {
-    const auto* copy = std::get_if<Copy>(&stmt.node);
-    return copy && copy->via == Via::cp_async && copy->token.empty();
-  });
-}
-
 /// Groups committed so far, in the order of the text, and that of each token.
 struct Groups {
   int products = 0, copies = 0;
@@ -55,6 +46,13 @@ struct Groups {
 };
 
 }  // namespace
+
+bool commits_copies(const Block& block) {
+  return !block.empty() && std::all_of(block.begin(), block.end(), [](const Stmt& stmt) {
+    const auto* copy = std::get_if<Copy>(&stmt.node);
+    return copy && copy->via == Via::cp_async && copy->token.empty();
+  });
+}
 
 void number_groups(Block& block) { Groups().number(block); }
 
@@ -275,7 +273,7 @@ SyncOps Synchronization::of_acquire(const Acquire& acquire) const {
     return {on_ring(Kind::wait, acquire.tile, false)};
   }
   if (!copied_asynchronously_.contains(acquire.tile)) return {};
-  return {{.kind = Kind::wait_copies, .ring = acquire.tile, .count = kernel_.find(acquire.tile)->ring - 2}};
+  return {{.kind = Kind::wait_copies, .ring = acquire.tile, .count = acquire.open}};
 }
 
 SyncOps Synchronization::of_release(const Release& release) const {

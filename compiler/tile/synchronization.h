@@ -130,6 +130,10 @@ class Synchronization {
   std::map<std::string, std::optional<SyncOp::Kind>> waits_;
 };
 
+/// Copies ahead of a ring stand under one condition and are committed behind it, whether or not they ran: so every slot
+/// has a group.
+bool commits_copies(const Block& block);
+
 /// Sets Await::open.
 void number_groups(Block& block);
 /// Sets Release::apart where a loop that need not run stands between acquire and release.

@@ -122,7 +122,7 @@ static inline astatide_map_rule astatide_encode_map(const astatide_tiled_tensor*
   encoding->type = tensor->bfloat ? 9 : 6;
   encoding->interleave = 0;
   encoding->swizzle = 3;   /* 128 bytes */
-  encoding->promotion = 3; /* to 256 bytes in L2 */
+  encoding->promotion = 2; /* to 128 bytes in L2, a row of a panel; with 256 long keys come 4 to 7 % slower */
   encoding->fill = 0;      /* zeros */
   for (int n = 0; n < tensor->rank; ++n) {
     encoding->steps[n] = 1;

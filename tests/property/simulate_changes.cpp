@@ -12,6 +12,7 @@
 #include <iostream>
 
 #include "compiler/sim/simulate.h"
+#include "compiler/tile/synchronization.h"
 #include "tests/support/simulated.h"
 
 namespace astatide::testing {
@@ -75,42 +76,42 @@ std::vector<Plan> plans() {
       {"sm90/wide_gqa", "causal_gqa", {several, few}}};
 }
 
-/// Whether the loops behind which teams meet end in a product of tensor cores, at which the lanes of a warp meet.
-bool meets_behind_products(const tile::Kernel& kernel) {
-  bool found = false, all = true;
-  tile::walk(kernel.body, [&](const tile::Stmt& stmt) {
-    const auto* teams = std::get_if<tile::For>(&stmt.node);
-    if (!teams || teams->kind != tile::For::Kind::teams) return;
-    for (std::size_t i = 1; i < teams->body.size(); ++i) {
-      const auto* loop = std::get_if<tile::For>(&teams->body[i - 1].node);
-      if (!loop || !std::holds_alternative<tile::Sync>(teams->body[i].node)) continue;
-      const auto last = std::find_if(loop->body.rbegin(), loop->body.rend(), [](const tile::Stmt& s) {
-        return !std::holds_alternative<tile::Release>(s.node);
-      });
-      const auto* mma = last == loop->body.rend() ? nullptr : std::get_if<tile::Mma>(&last->node);
-      found = true;
-      all = all && mma && mma->by == Family::mma_sync;
+/// Whether lanes of a warp are together behind so much of a block, and read nothing since: they meet, or a product or a
+/// load of tensor cores has them meet, in the block's last statement but for what frees and fills slots. Loops that
+/// need not run leave that to what stands in front of them.
+bool lanes_are_together(const tile::Block& block, std::size_t count) {
+  while (count-- > 0) {
+    const tile::Stmt& stmt = block[count];
+    const auto* branch = std::get_if<tile::If>(&stmt.node);
+    if (std::holds_alternative<tile::Release>(stmt.node) || (branch && tile::commits_copies(branch->body))) continue;
+    if (const auto* loop = std::get_if<tile::For>(&stmt.node)) {
+      if (!lanes_are_together(loop->body, loop->body.size())) return false;
+      continue;
     }
-  });
-  return found && all;
+    const auto* mma = std::get_if<tile::Mma>(&stmt.node);
+    const auto* copy = std::get_if<tile::Copy>(&stmt.node);
+    return tile::is_meeting(stmt) || (mma && mma->by == Family::mma_sync) || (copy && copy->via == tile::Via::ldmatrix);
+  }
+  return true;
+}
+
+/// Of each meeting of a team, in the order of the text: whether its lanes are together without it.
+void find_together(const tile::Block& block, std::vector<bool>& out) {
+  for (std::size_t n = 0; n < block.size(); ++n) {
+    if (const auto* sync = std::get_if<tile::Sync>(&block[n].node); sync && sync->team)
+      out.push_back(lanes_are_together(block, n));
+    if (const tile::Block* body = tile::nested_block(block[n])) find_together(*body, out);
+  }
 }
 
 /// Why a warp needs no meeting of its team; empty where it does.
 std::string why_no_meeting_of_warp(const tile::Kernel& kernel, const std::vector<sim::Site>& sites,
                                    std::size_t number) {
-  // What stands around the starts of copies.
-  const auto starts = [](const sim::Site& site) {
-    return site.what.kind == Kind::commit_copies || (site.what.kind == Kind::next_slot && site.what.writes);
-  };
-  const auto at = sites.begin() + static_cast<std::ptrdiff_t>(number);
-  const auto next = std::find_if(
-      at + 1, sites.end(), [&](const sim::Site& site) { return !starts(site) && site.what.kind != Kind::wait_copies; });
-  if (next == sites.end()) return "";
-  if (next->what.kind == Kind::meet_warp && std::all_of(sites.begin(), at, starts))
-    return "nothing is read before the next meeting";
-  if (next == at + 1 && next->what.kind == Kind::meet && meets_behind_products(kernel))
-    return "the last product has brought the lanes together";
-  return "";
+  std::vector<bool> together;
+  find_together(kernel.body, together);
+  const auto meetings = std::count_if(sites.begin(), sites.begin() + static_cast<std::ptrdiff_t>(number),
+                                      [](const sim::Site& site) { return site.statement == "sync team"; });
+  return together.at(static_cast<std::size_t>(meetings)) ? "the lanes are together as they are" : "";
 }
 
 /// Why a kernel is as right without an operation; empty where it is not.
