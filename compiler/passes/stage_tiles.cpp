@@ -48,8 +48,7 @@ class Stager {
 
   void run() {
     if (kernel_.cluster) find_shared_tensors();
-    // Rings first: what is staged around their loop is then under way together with their first slots, behind them,
-    // or, where it need not wait for those, in front of them.
+    // Rings first: what is staged around their loop is then under way together with their first slots.
     std::vector<Group> groups;
     for (const bool rings : {true, false})
       for (const Staging& staging : kernel_.stagings) {
@@ -242,7 +241,7 @@ class Stager {
             continue;
           }
           const std::string token = std::get<tile::Copy>(copy.node).token = s.tile + "_copied";
-          out.insert(refills_at_once() ? first_copies_of_rings(out) : out.end(), std::move(copy));
+          out.insert(refills_at_once() ? behind_first_slot(out) : out.end(), std::move(copy));
           out.push_back({tile::Await{token}});
         }
       std::vector<std::string> done;
@@ -260,14 +259,15 @@ class Stager {
     return out;
   }
 
-  /// Where the copies begin that fill the first slots of a ring at the end of a block. What is read in front of the
-  /// ring is asked for in front of them, and need not wait for them.
-  static Block::iterator first_copies_of_rings(Block& block) {
+  /// Behind the first of the copies that fill a ring's slots at the end of a block: what is read in front of the ring
+  /// then need not wait for all of them, and the ring's first tile not for its addresses.
+  static Block::iterator behind_first_slot(Block& block) {
     const auto fills = [](const Stmt& stmt) {
       const auto* branch = std::get_if<If>(&stmt.node);
       return branch && tile::commits_copies(branch->body);
     };
-    return std::find_if_not(block.rbegin(), block.rend(), fills).base();
+    const auto first = std::find_if_not(block.rbegin(), block.rend(), fills).base();
+    return first == block.end() ? first : first + 1;
   }
 
   /// TMA stops at the end of a tensor, not where a limit in front of that is. Of elements beyond that limit a sum takes

@@ -128,10 +128,12 @@ std::string why_without_effect(const Plan& plan, const tile::Kernel& kernel, con
       return "the wait before was for as much";
   }
   if (site.what.kind == Kind::commit_copies)
-    for (std::size_t n = number + 1, commits = 0; n < sites.size(); ++n) {
-      commits += is(n, Kind::commit_copies) ? 1 : 0;
-      if (!is(n, Kind::wait_copies)) continue;
-      if (commits > 0 && sites[n].what.count == 0) return "the next group is waited for wholly";
+    for (int n = static_cast<int>(number) + 1, commits = 0; n < static_cast<int>(sites.size()); ++n) {
+      const auto at = static_cast<std::size_t>(n);
+      commits += is(at, Kind::commit_copies) ? 1 : 0;
+      if (!is(at, Kind::wait_copies)) continue;
+      // What it would have committed belongs to the next group then.
+      if (commits > sites[at].what.count) return "the next group is waited for as well";
       break;
     }
   // insert_barriers takes slots of a ring for one place, and what a block stores tile after tile for another's.
