@@ -6,6 +6,7 @@
 
 #include "api/device_name.h"
 #include "api/measure.h"
+#include "api/measurer_process.h"
 #include "api/paired.h"
 #include "api/shapes.h"
 #include "compiler/algorithm/factors.h"
@@ -22,16 +23,12 @@ void check_options(const Algorithm& algorithm, const std::vector<NamedSchedule>&
   if (options.shapes.empty()) errors.error({}, "no shape is named to measure at");
   if (options.rounds < 1 || options.rounds > 1000)
     errors.error({}, fmt::format("{} rounds are asked for, wanted are 1 to 1000", options.rounds));
-  for (const auto& extents : options.shapes)
-    for (const Extent& extent : algorithm.extents)
-      if (!extents.contains(extent.name)) errors.error({}, fmt::format("nothing says how large {} is", extent.name));
-  for (const Input& input : algorithm.inputs)
-    if (input.dtype && !is_floating(*input.dtype) && *input.dtype != ScalarType::boolean &&
-        *input.dtype != ScalarType::u8)
-      errors.error({},
-                   fmt::format("{} is {}, and random indices mean nothing: {} can't be measured so", input.name,
-                               name_of(*input.dtype), algorithm.name),
-                   {"measure an algorithm without it, or `astatide run` with --input"});
+  if (options.timeout_seconds && options.measurer.empty())
+    errors.error({}, "a schedule has so many seconds only where a program is named that measures");
+  if (options.timeout_seconds && !(*options.timeout_seconds > 0))
+    errors.error({}, "a schedule needs more than 0 seconds");
+  check_measurable(algorithm, options.device, options.shapes, "measured so",
+                   "measure an algorithm without it, or `astatide run` with --input", errors);
   errors.throw_if_any();
 }
 
@@ -83,7 +80,16 @@ double dense_product_flops(const Algorithm& algorithm, const Extents& extents) {
 class Bench {
  public:
   Bench(const Algorithm& algorithm, const std::vector<NamedSchedule>& schedules, const BenchOptions& options)
-      : algorithm_(algorithm), schedules_(schedules), options_(options), target_(target_of(options.device)) {}
+      : algorithm_(algorithm), schedules_(schedules), options_(options), target_(target_of(options.device)) {
+    if (options.measurer.empty()) {
+      measure_ = [own = std::make_shared<Measurer>()](const MeasureJob& job) { return own->measure_together(job); };
+    } else {
+      measure_ = [process = std::make_shared<MeasurerProcess>(options.measurer),
+                  seconds = options.timeout_seconds.value_or(kBenchTimeoutSeconds)](const MeasureJob& job) {
+        return process->ask_together(job, seconds);
+      };
+    }
+  }
 
   BenchResult run() {
     const DeviceName name = name_of_device(options_.device, options_.engine.threads);
@@ -101,19 +107,12 @@ class Bench {
     BenchShape shape;
     shape.extents = options_.shapes[at];
     shape.check_extents = common_check_extents(algorithm_, schedules_, shape.extents);
-    MeasureJob job;
-    job.algorithm = print_algorithm(algorithm_);
-    job.device = options_.device;
-    job.dtype = options_.dtype;
-    job.extents = shape.extents;
+    MeasureJob job = measure_job(algorithm_, options_.device, options_.dtype, shape.extents, options_.engine);
     job.check_extents = shape.check_extents;
     job.seed = options_.seed;
     job.rounds = options_.rounds;
-    job.threads = options_.engine.threads;
-    job.cache_directory = options_.engine.cache_directory;
-    std::vector<std::string> texts;
-    for (const NamedSchedule& named : schedules_) texts.push_back(print_schedule(named.schedule));
-    const std::vector<MeasureAnswer> answers = measurer_.measure_together(job, texts);
+    for (const NamedSchedule& named : schedules_) job.together.push_back(print_schedule(named.schedule));
+    const std::vector<MeasureAnswer> answers = measure_without_broken(std::move(job), measure_);
     for (std::size_t n = 0; n < schedules_.size(); ++n) {
       BenchRow row = row_of(answers[n], at, schedules_[n]);
       if (row.failure.empty()) {
@@ -167,7 +166,7 @@ class Bench {
   const std::vector<NamedSchedule>& schedules_;
   const BenchOptions& options_;
   const Target target_;
-  Measurer measurer_;
+  std::function<MeasuredTogether(const MeasureJob&)> measure_;
   BenchResult result_;
 };
 
