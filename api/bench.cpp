@@ -9,7 +9,7 @@
 #include "api/measurer_process.h"
 #include "api/paired.h"
 #include "api/shapes.h"
-#include "compiler/algorithm/factors.h"
+#include "api/visible_inputs.h"
 #include "compiler/explain.h"
 #include "runtime/timing.h"
 
@@ -50,33 +50,6 @@ Extents common_check_extents(const Algorithm& algorithm, const std::vector<Named
   return out.empty() ? extents : out;
 }
 
-/// Of sums of products of elements, each at all places: two operations a term, whatever computes it.
-double dense_product_flops(const Algorithm& algorithm, const Extents& extents) {
-  Diagnostics ignored;  // a checked algorithm has none
-  const std::map<std::string, Expr> axes = infer_axis_extents(algorithm, ignored);
-  const auto size_of = [&](const std::string& axis) {
-    const auto found = axes.find(axis);
-    return found == axes.end() ? 1.0 : static_cast<double>(evaluate_integer(found->second, extents));
-  };
-  const auto reads = [](const Expr& factor) {
-    bool any = false;
-    visit(factor, [&](const Expr& e) { any = any || e.as<Read>() != nullptr; });
-    return any;
-  };
-  double flops = 0;
-  for (const Func& func : algorithm.define) {
-    double elements = 1;
-    for (const std::string& index : func.indices) elements *= size_of(index);
-    visit(func.value, [&](const Expr& e) {
-      const auto* reduction = e.as<Reduce>();
-      if (reduction == nullptr || reduction->op != Reduction::sum) return;
-      const std::vector<Expr> factors = factors_of(reduction->body[0]);
-      if (std::count_if(factors.begin(), factors.end(), reads) > 1) flops += 2 * elements * size_of(reduction->axis);
-    });
-  }
-  return flops;
-}
-
 class Bench {
  public:
   Bench(const Algorithm& algorithm, const std::vector<NamedSchedule>& schedules, const BenchOptions& options)
@@ -107,6 +80,9 @@ class Bench {
     BenchShape shape;
     shape.extents = options_.shapes[at];
     shape.check_extents = common_check_extents(algorithm_, schedules_, shape.extents);
+    const VisibleWork work = visible_work(algorithm_, shape.extents, options_.seed);
+    shape.flops = work.visible.value_or(0);
+    shape.not_visible = work.why_not;
     MeasureJob job = measure_job(algorithm_, options_.device, options_.dtype, shape.extents, options_.engine);
     job.check_extents = shape.check_extents;
     job.seed = options_.seed;
@@ -123,7 +99,7 @@ class Bench {
         row.ratio = paired.ratio;
         row.confidence = paired.confidence;
         if (result_.method.empty()) result_.method = answers[n].method;
-        count(shape, row, schedules_[n].schedule);
+        count(shape, row, schedules_[n].schedule, work);
       }
       result_.rows.push_back(std::move(row));
     }
@@ -147,7 +123,7 @@ class Bench {
   }
 
   /// What the work is, and what the cost model says of it.
-  void count(BenchShape& shape, BenchRow& row, const Schedule& schedule) const {
+  void count(BenchShape& shape, BenchRow& row, const Schedule& schedule, const VisibleWork& work) const {
     Explanation explanation;
     try {
       explanation = explain(algorithm_, schedule, {target_, shape.extents, options_.dtype});
@@ -155,8 +131,8 @@ class Bench {
       return;  // a prediction that fails is no reason to lose what was measured
     }
     row.predicted_ms = 1e3 * explanation.cost.seconds();
-    const double flops = (1 - explanation.skipped.value_or(0)) * dense_product_flops(algorithm_, shape.extents);
-    shape.flops = shape.flops == 0 ? flops : std::min(shape.flops, flops);
+    const double computed = (1 - explanation.skipped.value_or(0)) * work.all;
+    if (!work.visible) shape.flops = shape.flops == 0 ? computed : std::min(shape.flops, computed);
     if (shape.bytes > 0) return;
     for (const tile::TensorSize& tensor : explanation.statistics.tensors)
       if (tensor.role != tile::Tensor::Role::scratch) shape.bytes += tensor.bytes;

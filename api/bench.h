@@ -52,8 +52,10 @@ struct BenchRow {
 /// What one launch at a shape is for, whatever computes it.
 struct BenchShape {
   std::map<std::string, std::int64_t> extents;
-  /// Of products, without those that `where` saves the schedule whose tiles follow the mask most closely.
+  /// Of products, where masks let a term through; where that is not known, `not_visible` says why, and these are of the
+  /// tiles that the schedule computes whose tiles follow the mask most closely.
   double flops = 0;
+  std::string not_visible;
   double bytes = 0;  // inputs and outputs, each once
   /// What the evaluator was compared with; the whole problem where that is small.
   std::map<std::string, std::int64_t> check_extents;

@@ -233,8 +233,8 @@ TEST_CASE("cost: less work takes less time, and no work a launch") {
 }
 
 TEST_CASE("cost: iterations that a mask makes shorter are not taken to be like those before them") {
-  // The last sixteen tiles of keys are seen by fewer and fewer rows: with the keys outside, the loop over rows inside has
-  // fewer trips there, and warps in different iterations would not meet at as many barriers.
+  // The last sixteen tiles of keys are seen by fewer and fewer rows: with the keys outside, the loop over rows inside
+  // has fewer trips there, and warps in different iterations would not meet at as many barriers.
   const auto seconds_at = [](std::int64_t keys) {
     const Sizes sizes{{"B", 4}, {"Hq", 32}, {"Hkv", 8}, {"Sq", 1024}, {"Sk", keys}, {"D", 128}, {"Dv", 128}};
     return predict_named("causal_gqa", "simt/flash1", sizes).seconds();
