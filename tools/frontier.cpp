@@ -35,11 +35,8 @@ void choose_machine(const FrontierWords& words, FrontierOptions& options) {
   if (named) {
     options.device = choose_device(words.device).device;
   } else if (!words.model && words.target.empty()) {
-    try {
-      options.device = choose_device("cuda").device;
-    } catch (const MachineError&) {
-      // No GPU: the model of the one that most schedules are for.
-    }
+    // Without a GPU: the model of the one that most schedules are for.
+    options.device = find_gpu();
   }
   options.target =
       options.device ? target_of(*options.device) : parse_target(words.target.empty() ? "sm_90a" : words.target);
