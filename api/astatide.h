@@ -237,6 +237,8 @@ TensorView describe_tensor(const Executable& executable, const std::string& name
 
 /// What schedules are checked against, and dispatched by. Throws MachineError where there is no such device.
 Target target_of(const Device& device);
+/// The first GPU of this machine; none without a driver, without a GPU, or where no target covers it.
+std::optional<Device> find_gpu();
 
 /// The shipped schedules, to dispatch among; schedules of one's own go in front of them.
 const std::vector<NamedSchedule>& shipped_candidates();

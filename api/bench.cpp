@@ -6,9 +6,10 @@
 
 #include "api/device_name.h"
 #include "api/measure.h"
+#include "api/measurer_process.h"
 #include "api/paired.h"
 #include "api/shapes.h"
-#include "compiler/algorithm/factors.h"
+#include "api/visible_inputs.h"
 #include "compiler/explain.h"
 #include "runtime/timing.h"
 
@@ -22,16 +23,12 @@ void check_options(const Algorithm& algorithm, const std::vector<NamedSchedule>&
   if (options.shapes.empty()) errors.error({}, "no shape is named to measure at");
   if (options.rounds < 1 || options.rounds > 1000)
     errors.error({}, fmt::format("{} rounds are asked for, wanted are 1 to 1000", options.rounds));
-  for (const auto& extents : options.shapes)
-    for (const Extent& extent : algorithm.extents)
-      if (!extents.contains(extent.name)) errors.error({}, fmt::format("nothing says how large {} is", extent.name));
-  for (const Input& input : algorithm.inputs)
-    if (input.dtype && !is_floating(*input.dtype) && *input.dtype != ScalarType::boolean &&
-        *input.dtype != ScalarType::u8)
-      errors.error({},
-                   fmt::format("{} is {}, and random indices mean nothing: {} can't be measured so", input.name,
-                               name_of(*input.dtype), algorithm.name),
-                   {"measure an algorithm without it, or `astatide run` with --input"});
+  if (options.timeout_seconds && options.measurer.empty())
+    errors.error({}, "a schedule has so many seconds only where a program is named that measures");
+  if (options.timeout_seconds && !(*options.timeout_seconds > 0))
+    errors.error({}, "a schedule needs more than 0 seconds");
+  check_measurable(algorithm, options.device, options.shapes, "measured so",
+                   "measure an algorithm without it, or `astatide run` with --input", errors);
   errors.throw_if_any();
 }
 
@@ -53,37 +50,19 @@ Extents common_check_extents(const Algorithm& algorithm, const std::vector<Named
   return out.empty() ? extents : out;
 }
 
-/// Of sums of products of elements, each at all places: two operations a term, whatever computes it.
-double dense_product_flops(const Algorithm& algorithm, const Extents& extents) {
-  Diagnostics ignored;  // a checked algorithm has none
-  const std::map<std::string, Expr> axes = infer_axis_extents(algorithm, ignored);
-  const auto size_of = [&](const std::string& axis) {
-    const auto found = axes.find(axis);
-    return found == axes.end() ? 1.0 : static_cast<double>(evaluate_integer(found->second, extents));
-  };
-  const auto reads = [](const Expr& factor) {
-    bool any = false;
-    visit(factor, [&](const Expr& e) { any = any || e.as<Read>() != nullptr; });
-    return any;
-  };
-  double flops = 0;
-  for (const Func& func : algorithm.define) {
-    double elements = 1;
-    for (const std::string& index : func.indices) elements *= size_of(index);
-    visit(func.value, [&](const Expr& e) {
-      const auto* reduction = e.as<Reduce>();
-      if (reduction == nullptr || reduction->op != Reduction::sum) return;
-      const std::vector<Expr> factors = factors_of(reduction->body[0]);
-      if (std::count_if(factors.begin(), factors.end(), reads) > 1) flops += 2 * elements * size_of(reduction->axis);
-    });
-  }
-  return flops;
-}
-
 class Bench {
  public:
   Bench(const Algorithm& algorithm, const std::vector<NamedSchedule>& schedules, const BenchOptions& options)
-      : algorithm_(algorithm), schedules_(schedules), options_(options), target_(target_of(options.device)) {}
+      : algorithm_(algorithm), schedules_(schedules), options_(options), target_(target_of(options.device)) {
+    if (options.measurer.empty()) {
+      measure_ = [own = std::make_shared<Measurer>()](const MeasureJob& job) { return own->measure_together(job); };
+    } else {
+      measure_ = [process = std::make_shared<MeasurerProcess>(options.measurer),
+                  seconds = options.timeout_seconds.value_or(kBenchTimeoutSeconds)](const MeasureJob& job) {
+        return process->ask_together(job, seconds);
+      };
+    }
+  }
 
   BenchResult run() {
     const DeviceName name = name_of_device(options_.device, options_.engine.threads);
@@ -101,19 +80,15 @@ class Bench {
     BenchShape shape;
     shape.extents = options_.shapes[at];
     shape.check_extents = common_check_extents(algorithm_, schedules_, shape.extents);
-    MeasureJob job;
-    job.algorithm = print_algorithm(algorithm_);
-    job.device = options_.device;
-    job.dtype = options_.dtype;
-    job.extents = shape.extents;
+    const VisibleWork work = visible_work(algorithm_, shape.extents, options_.seed);
+    shape.flops = work.visible.value_or(0);
+    shape.not_visible = work.why_not;
+    MeasureJob job = measure_job(algorithm_, options_.device, options_.dtype, shape.extents, options_.engine);
     job.check_extents = shape.check_extents;
     job.seed = options_.seed;
     job.rounds = options_.rounds;
-    job.threads = options_.engine.threads;
-    job.cache_directory = options_.engine.cache_directory;
-    std::vector<std::string> texts;
-    for (const NamedSchedule& named : schedules_) texts.push_back(print_schedule(named.schedule));
-    const std::vector<MeasureAnswer> answers = measurer_.measure_together(job, texts);
+    for (const NamedSchedule& named : schedules_) job.together.push_back(print_schedule(named.schedule));
+    const std::vector<MeasureAnswer> answers = measure_without_broken(std::move(job), measure_);
     for (std::size_t n = 0; n < schedules_.size(); ++n) {
       BenchRow row = row_of(answers[n], at, schedules_[n]);
       if (row.failure.empty()) {
@@ -124,7 +99,7 @@ class Bench {
         row.ratio = paired.ratio;
         row.confidence = paired.confidence;
         if (result_.method.empty()) result_.method = answers[n].method;
-        count(shape, row, schedules_[n].schedule);
+        count(shape, row, schedules_[n].schedule, work);
       }
       result_.rows.push_back(std::move(row));
     }
@@ -148,7 +123,7 @@ class Bench {
   }
 
   /// What the work is, and what the cost model says of it.
-  void count(BenchShape& shape, BenchRow& row, const Schedule& schedule) const {
+  void count(BenchShape& shape, BenchRow& row, const Schedule& schedule, const VisibleWork& work) const {
     Explanation explanation;
     try {
       explanation = explain(algorithm_, schedule, {target_, shape.extents, options_.dtype});
@@ -156,8 +131,8 @@ class Bench {
       return;  // a prediction that fails is no reason to lose what was measured
     }
     row.predicted_ms = 1e3 * explanation.cost.seconds();
-    const double flops = (1 - explanation.skipped.value_or(0)) * dense_product_flops(algorithm_, shape.extents);
-    shape.flops = shape.flops == 0 ? flops : std::min(shape.flops, flops);
+    const double computed = (1 - explanation.skipped.value_or(0)) * work.all;
+    if (!work.visible) shape.flops = shape.flops == 0 ? computed : std::min(shape.flops, computed);
     if (shape.bytes > 0) return;
     for (const tile::TensorSize& tensor : explanation.statistics.tensors)
       if (tensor.role != tile::Tensor::Role::scratch) shape.bytes += tensor.bytes;
@@ -167,7 +142,7 @@ class Bench {
   const std::vector<NamedSchedule>& schedules_;
   const BenchOptions& options_;
   const Target target_;
-  Measurer measurer_;
+  std::function<MeasuredTogether(const MeasureJob&)> measure_;
   BenchResult result_;
 };
 

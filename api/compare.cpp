@@ -141,15 +141,9 @@ MeasuredDifference measure(const Algorithm& algorithm, const Schedule& first, co
   for (const Schedule* schedule : {&first, &second})
     for (const Placement& placement : schedule->placements)
       for (const auto& [axis, size] : placement.tile()) largest[axis] = std::max(largest[axis], size);
-  MeasureJob job;
-  job.algorithm = print_algorithm(algorithm);
-  job.device = *options.measure_on;
-  job.dtype = options.dtype;
-  job.extents = options.sizes;
+  MeasureJob job = measure_job(algorithm, *options.measure_on, options.dtype, options.sizes, options.engine);
   job.check_extents = small_extents(algorithm, first, options.sizes, {largest.begin(), largest.end()});
   job.seed = options.seed;
-  job.threads = options.engine.threads;
-  job.cache_directory = options.engine.cache_directory;
   Measurer measurer;
   const auto failure_of = [](const MeasureAnswer& answer) {
     return answer.failure.empty() ? "" : answer.failure + ": " + answer.message;

@@ -166,6 +166,15 @@ Target target_of(const Device& device) {
   return *target;
 }
 
+std::optional<Device> find_gpu() {
+  try {
+    target_of(Device::cuda(0));
+    return Device::cuda(0);
+  } catch (const MachineError&) {
+    return std::nullopt;
+  }
+}
+
 Engine::Engine(EngineOptions options) : state_(std::make_unique<State>(options)) {}
 Engine::~Engine() = default;
 

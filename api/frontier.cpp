@@ -201,15 +201,24 @@ FrontierResult frontier(const Algorithm& algorithm, const std::vector<NamedSched
     errors.throw_if_any();
   }
   if (options.device) {
-    BenchOptions measuring{*options.device, options.dtype,  shapes,          options.rounds,
-                           options.seed,    options.engine, options.progress};
+    BenchOptions measuring;
+    measuring.device = *options.device;
+    measuring.dtype = options.dtype;
+    measuring.shapes = shapes;
+    measuring.rounds = options.rounds;
+    measuring.seed = options.seed;
+    measuring.engine = options.engine;
+    measuring.measurer = options.measurer;
+    measuring.timeout_seconds = options.timeout_seconds;
+    measuring.progress = options.progress;
     const BenchResult measured = bench(algorithm, schedules, measuring);
     result.machine = measured.device;
     for (std::size_t n = 0; n < measured.rows.size(); ++n) {
       const BenchRow& row = measured.rows[n];
       FrontierTime& time = result.points[row.shape].times[n % schedules.size()];
       time.seconds = row.median_ms / 1e3;
-      time.why_not = row.failure == "wrong" || row.failure == "crash" ? row.failure + ": " + row.message : row.message;
+      // What is not legal says so itself.
+      time.why_not = row.failure.empty() || row.failure == "refused" ? row.message : row.failure + ": " + row.message;
     }
   } else {
     result.machine = cost::machine_of(options.target).product;

@@ -40,6 +40,8 @@ struct FrontierOptions {
   int rounds = 9;
   std::uint64_t seed = 0;
   EngineOptions engine;
+  std::vector<std::string> measurer;  // of times that are measured, as in BenchOptions
+  std::optional<double> timeout_seconds;
   std::function<void(std::size_t shape)> progress;
 };
 

@@ -185,8 +185,10 @@ struct Measurer::State {
   /// Leaves what was computed in `outputs`.
   std::string check_whole(Problem& problem, const MeasureJob& job, const Executable& executable, HostTensors& outputs);
   /// Builds and checks a candidate; `executable` is set where it is right, or it says why it is not.
+  /// `begins` is told before each of its steps.
   MeasureAnswer checked(Problem& problem, const MeasureJob& job, const std::string& schedule,
-                        std::optional<Executable>& executable, HostTensors& outputs);
+                        std::optional<Executable>& executable, HostTensors& outputs,
+                        const std::function<void()>& begins);
   void place_inputs(Problem& problem, const MeasureJob& job, const Executable& executable);
   double sample(Problem& problem, const Executable& executable, int launches);
   LaunchArguments on_device(Problem& problem, const std::map<std::string, std::int64_t>& extents) const;
@@ -200,7 +202,7 @@ Measurer::~Measurer() = default;
 
 Measurer::State::Problem& Measurer::State::problem_of(const MeasureJob& job) {
   MeasureJob alike = job;
-  alike.schedule.clear(), alike.against.clear();
+  alike.schedule.clear(), alike.against.clear(), alike.together.clear();
   alike.rounds = 0;
   const std::string key = to_line(alike);
   if (problem && problem->key == key) return *problem;
@@ -306,9 +308,11 @@ double Measurer::State::sample(Problem& own, const Executable& executable, int l
 }
 
 MeasureAnswer Measurer::State::checked(Problem& own, const MeasureJob& job, const std::string& text,
-                                       std::optional<Executable>& executable, HostTensors& outputs) {
+                                       std::optional<Executable>& executable, HostTensors& outputs,
+                                       const std::function<void()>& begins) {
   MeasureAnswer answer;
   try {
+    begins();
     const Schedule schedule = parse_schedule(text, "candidate");
     Executable built = own.engine->build(own.algorithm, schedule, {job.device, job.dtype, job.extents, {}});
     const std::string& log = built.report().log;
@@ -318,7 +322,9 @@ MeasureAnswer Measurer::State::checked(Problem& own, const MeasureJob& job, cons
         answer.spill_bytes = std::max(answer.spill_bytes, kernel.spill_store_bytes + kernel.spill_load_bytes);
         answer.shared_bytes = std::max(answer.shared_bytes, kernel.shared_bytes);
       }
+    begins();
     if (const std::string wrong = check_small(own, job, schedule, built); !wrong.empty()) return failed("wrong", wrong);
+    begins();
     if (const std::string wrong = check_whole(own, job, built, outputs); !wrong.empty()) return failed("wrong", wrong);
     executable = std::move(built);
   } catch (const UserError& error) {
@@ -343,7 +349,7 @@ MeasureAnswer Measurer::measure(const MeasureJob& job) {
   State::Problem& own = state_->problem_of(job);
   std::optional<Executable> executable, against;
   HostTensors outputs;
-  MeasureAnswer answer = state_->checked(own, job, job.schedule, executable, outputs);
+  MeasureAnswer answer = state_->checked(own, job, job.schedule, executable, outputs, [] {});
   if (!executable) return answer;
   try {
     if (!job.against.empty())
@@ -372,18 +378,30 @@ MeasureAnswer Measurer::measure(const MeasureJob& job) {
   return answer;
 }
 
-std::vector<MeasureAnswer> Measurer::measure_together(const MeasureJob& job,
-                                                      const std::vector<std::string>& schedules) {
+MeasuredTogether Measurer::measure_together(const MeasureJob& job, const std::function<void(MeasureTurn)>& begins) {
   State::Problem& own = state_->problem_of(job);
-  std::vector<MeasureAnswer> answers(schedules.size());
-  std::vector<std::optional<Executable>> executables(schedules.size());
+  const std::size_t count = job.together.size();
+  std::vector<MeasureAnswer> answers(count);
+  std::vector<std::optional<Executable>> executables(count);
+  const auto turn_of = [&](std::size_t n) {
+    return [&begins, n] {
+      if (begins) begins({n});
+    };
+  };
+  // What is left of the device's state is not to be trusted.
+  const auto broken_by = [&](std::size_t n, MeasureAnswer answer) {
+    executables.clear();
+    state_->problem.reset();
+    return MeasuredTogether{{std::move(answer)}, n};
+  };
   HostTensors first;
   Allowance loosest;
-  for (std::size_t n = 0; n < schedules.size(); ++n) {
+  for (std::size_t n = 0; n < count; ++n) {
     HostTensors outputs;
-    answers[n] = state_->checked(own, job, schedules[n], executables[n], outputs);
+    answers[n] = state_->checked(own, job, job.together[n], executables[n], outputs, turn_of(n));
+    if (answers[n].failure == "crash") return broken_by(n, std::move(answers[n]));
     if (!executables[n]) continue;
-    const Allowance allowance = allowance_of(parse_schedule(schedules[n], "candidate"), job.device);
+    const Allowance allowance = allowance_of(parse_schedule(job.together[n], "candidate"), job.device);
     if (first.empty()) {
       first = std::move(outputs);
       loosest = allowance;
@@ -401,21 +419,51 @@ std::vector<MeasureAnswer> Measurer::measure_together(const MeasureJob& job,
     int launches;
   };
   std::vector<Runner> order;
-  for (std::size_t n = 0; n < schedules.size(); ++n) {
-    if (!executables[n]) continue;
-    // Scratch of all at once may be more than the device has.
-    try {
-      order.push_back({n, launches_of(state_->sample(own, *executables[n], 1))});
-    } catch (const UserError& error) {
-      answers[n] = failed("refused", error.what());
+  std::size_t turn = 0;
+  const auto sample = [&](std::size_t n, int launches) {
+    turn = n;
+    turn_of(n)();
+    return state_->sample(own, *executables[n], launches);
+  };
+  try {
+    for (std::size_t n = 0; n < count; ++n) {
+      if (!executables[n]) continue;
+      // Scratch of all at once may be more than the device has.
+      try {
+        order.push_back({n, launches_of(sample(n, 1))});
+      } catch (const UserError& error) {
+        answers[n] = failed("refused", error.what());
+      }
     }
+    std::mt19937_64 lot(job.seed);
+    for (int round = 0; round < job.rounds; ++round) {
+      // Not std::shuffle, whose order every library chooses for itself.
+      for (std::size_t n = order.size(); n > 1; --n) std::swap(order[n - 1], order[lot() % n]);
+      for (const Runner& runner : order) answers[runner.of].samples_ms.push_back(sample(runner.of, runner.launches));
+    }
+  } catch (const InternalError& error) {
+    return broken_by(turn, failed("crash", error.what()));
   }
-  std::mt19937_64 lot(job.seed);
-  for (int round = 0; round < job.rounds; ++round) {
-    // Not std::shuffle, whose order every library chooses for itself.
-    for (std::size_t n = order.size(); n > 1; --n) std::swap(order[n - 1], order[lot() % n]);
-    for (const Runner& runner : order)
-      answers[runner.of].samples_ms.push_back(state_->sample(own, *executables[runner.of], runner.launches));
+  return {std::move(answers), {}};
+}
+
+std::vector<MeasureAnswer> measure_without_broken(MeasureJob job,
+                                                  const std::function<MeasuredTogether(const MeasureJob&)>& measure) {
+  const std::vector<std::string> all = std::move(job.together);
+  std::vector<MeasureAnswer> answers(all.size());
+  std::vector<std::size_t> left(all.size());
+  std::iota(left.begin(), left.end(), std::size_t{0});
+  while (!left.empty()) {
+    job.together.clear();
+    for (const std::size_t n : left) job.together.push_back(all[n]);
+    MeasuredTogether measured = measure(job);
+    if (measured.broken) {
+      answers[left.at(*measured.broken)] = std::move(measured.answers.at(0));
+      left.erase(left.begin() + static_cast<std::ptrdiff_t>(*measured.broken));
+      continue;
+    }
+    for (std::size_t n = 0; n < left.size(); ++n) answers[left[n]] = std::move(measured.answers.at(n));
+    break;
   }
   return answers;
 }

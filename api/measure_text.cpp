@@ -25,6 +25,7 @@ std::string to_line(const MeasureJob& job) {
   return line_of({{"algorithm", job.algorithm},
                   {"schedule", job.schedule},
                   {"against", job.against},
+                  {"together", job.together},
                   {"device", job.device.kind == Device::Kind::cuda ? job.device.ordinal : -1},
                   {"dtype", name_of(job.dtype)},
                   {"extents", job.extents},
@@ -41,6 +42,7 @@ MeasureJob parse_measure_job(const std::string& line) {
     json.at("algorithm").get_to(job.algorithm);
     json.at("schedule").get_to(job.schedule);
     json.at("against").get_to(job.against);
+    json.at("together").get_to(job.together);
     const int device = json.at("device").get<int>();
     job.device = device < 0 ? Device::cpu() : Device::cuda(device);
     const auto type = parse_scalar_type(json.at("dtype").get<std::string>());
@@ -56,6 +58,8 @@ MeasureJob parse_measure_job(const std::string& line) {
   });
 }
 
+std::string to_line(const MeasureTurn& turn) { return line_of({{"turn", turn.schedule}}); }
+
 std::string to_line(const MeasureAnswer& answer) {
   if (!answer.failure.empty()) return line_of({{"failure", answer.failure}, {"message", answer.message}});
   return line_of({{"samples_ms", answer.samples_ms},
@@ -66,8 +70,9 @@ std::string to_line(const MeasureAnswer& answer) {
                   {"method", answer.method}});
 }
 
-MeasureAnswer parse_measure_answer(const std::string& line) {
-  return read_line(line, "answer of a measurement", [](const Json& json) {
+std::variant<MeasureTurn, MeasureAnswer> parse_measure_line(const std::string& line) {
+  return read_line(line, "answer of a measurement", [](const Json& json) -> std::variant<MeasureTurn, MeasureAnswer> {
+    if (json.contains("turn")) return MeasureTurn{json.at("turn").get<std::size_t>()};
     MeasureAnswer answer;
     if (json.contains("failure")) {
       json.at("failure").get_to(answer.failure);

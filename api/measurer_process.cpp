@@ -74,25 +74,30 @@ std::string MeasurerProcess::end() {
   return fmt::format("exit code {}", WEXITSTATUS(status));
 }
 
-MeasureAnswer MeasurerProcess::ask(const MeasureJob& job, double timeout_seconds, const std::function<bool()>& stop) {
+void MeasurerProcess::send(const MeasureJob& job) {
   if (process_ < 0) start();
   const std::string line = to_line(job) + "\n";
   for (std::size_t sent = 0; sent < line.size();) {
     const ssize_t count = ::send(socket_.number(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) break;  // it has ended, as is seen below
+    if (count < 0) break;  // it has ended, as is seen when it should answer
     sent += static_cast<std::size_t>(count);
   }
+}
+
+std::variant<MeasureTurn, MeasureAnswer> MeasurerProcess::next(double timeout_seconds,
+                                                               const std::function<bool()>& stop) {
   const auto begin = Clock::now();
   while (true) {
     if (const std::size_t newline = pending_.find('\n'); newline != std::string::npos) {
-      const std::string answered = pending_.substr(0, newline);
+      const std::string said = pending_.substr(0, newline);
       pending_.erase(0, newline + 1);
       try {
-        MeasureAnswer answer = parse_measure_answer(answered);
+        auto line = parse_measure_line(said);
         // A device that has faulted serves its process no more.
-        if (answer.failure == "crash") end();
-        return answer;
+        if (const auto* answer = std::get_if<MeasureAnswer>(&line); answer != nullptr && answer->failure == "crash")
+          end();
+        return line;
       } catch (const UserError& error) {
         end();
         return failure("crash", fmt::format("the process that measures said what is no answer: {}", error.what()));
@@ -122,6 +127,40 @@ MeasureAnswer MeasurerProcess::ask(const MeasureJob& job, double timeout_seconds
       return failure("crash", fmt::format("the process that measured it ended: {}", end()));
     }
   }
+}
+
+MeasureAnswer MeasurerProcess::ask(const MeasureJob& job, double timeout_seconds, const std::function<bool()>& stop) {
+  send(job);
+  auto line = next(timeout_seconds, stop);
+  if (auto* answer = std::get_if<MeasureAnswer>(&line)) return std::move(*answer);
+  end();
+  return failure("crash", "the process that measures said what is no answer: a turn of one schedule");
+}
+
+MeasuredTogether MeasurerProcess::ask_together(const MeasureJob& job, double timeout_seconds) {
+  send(job);
+  MeasuredTogether out;
+  std::size_t turn = 0;
+  while (out.answers.size() < job.together.size()) {
+    auto line = next(timeout_seconds, {});
+    if (const auto* begins = std::get_if<MeasureTurn>(&line); begins != nullptr) {
+      if (begins->schedule < job.together.size() && out.answers.empty()) {
+        turn = begins->schedule;
+        continue;
+      }
+      end();
+      line = failure("crash", "the process that measures said what is no answer: a turn of no schedule");
+    }
+    auto& answer = std::get<MeasureAnswer>(line);
+    // It is gone: what it has said of others before is void.
+    if (process_ < 0) return {{std::move(answer)}, turn};
+    if (answer.failure.empty() && static_cast<int>(answer.samples_ms.size()) != job.rounds) {
+      end();
+      return {{failure("crash", "the process that measured it gave no times of all rounds")}, out.answers.size()};
+    }
+    out.answers.push_back(std::move(answer));
+  }
+  return out;
 }
 
 }  // namespace astatide

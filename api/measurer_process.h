@@ -27,8 +27,15 @@ class MeasurerProcess {
   /// where the program can't be started.
   MeasureAnswer ask(const MeasureJob& job, double timeout_seconds, const std::function<bool()>& stop);
 
+  /// Of a job of several schedules, once. One that ends the process, or takes longer than the timeout for one turn, is
+  /// the one that broke it.
+  MeasuredTogether ask_together(const MeasureJob& job, double timeout_seconds);
+
  private:
   void start();
+  void send(const MeasureJob& job);
+  /// The next line that it says, or a failure as `ask` has it; the process is gone then.
+  std::variant<MeasureTurn, MeasureAnswer> next(double timeout_seconds, const std::function<bool()>& stop);
   /// Kills what is left of it, and says how it had ended.
   std::string end();
 

@@ -81,7 +81,13 @@ runtime::HostTensor allocate(const Executable& executable, const std::string& na
 
 runtime::HostTensor random_tensor(const Executable& executable, const std::string& name,
                                   const std::map<std::string, std::int64_t>& extents, std::uint64_t seed) {
-  runtime::HostTensor tensor = allocate(executable, name, extents);
+  const TensorView wanted = describe_tensor(executable, name, extents);
+  return random_tensor(name, wanted.dtype, wanted.shape, seed);
+}
+
+runtime::HostTensor random_tensor(const std::string& name, ScalarType dtype, std::vector<std::int64_t> shape,
+                                  std::uint64_t seed) {
+  runtime::HostTensor tensor = runtime::zeros(dtype, std::move(shape));
   fill_random(tensor, name, seed);
   return tensor;
 }

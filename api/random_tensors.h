@@ -16,6 +16,10 @@ using HostTensors = std::map<std::string, runtime::HostTensor>;
 runtime::HostTensor random_tensor(const Executable& executable, const std::string& name,
                                   const std::map<std::string, std::int64_t>& extents, std::uint64_t seed);
 
+/// The same tensor, of an input that has this name, type and shape.
+runtime::HostTensor random_tensor(const std::string& name, ScalarType dtype, std::vector<std::int64_t> shape,
+                                  std::uint64_t seed);
+
 /// Outputs filled with NaN (all bits set), so that an element that nothing writes is seen.
 HostTensors prepare_outputs(const Executable& executable, const std::map<std::string, std::int64_t>& extents);
 

@@ -31,16 +31,8 @@ void check_options(const Algorithm& algorithm, const ScheduleSpace& space, const
   if (options.rounds < 5 || options.rounds > 1000)
     errors.error({}, fmt::format("{} rounds can't show what is faster, wanted are 5 to 1000", options.rounds));
   if (!(options.timeout_seconds > 0)) errors.error({}, "a candidate needs more than 0 seconds");
-  for (const Extent& extent : algorithm.extents)
-    if (!options.sizes.contains(extent.name))
-      errors.error({}, fmt::format("nothing says how large {} is", extent.name));
-  for (const Input& input : algorithm.inputs)
-    if (input.dtype && !is_floating(*input.dtype) && *input.dtype != ScalarType::boolean &&
-        *input.dtype != ScalarType::u8)
-      errors.error({},
-                   fmt::format("{} is {}, and random indices mean nothing: {} can't be tuned", input.name,
-                               name_of(*input.dtype), algorithm.name),
-                   {"tune an algorithm without it, and name the schedule that is found"});
+  check_measurable(algorithm, options.device, {options.sizes}, "tuned",
+                   "tune an algorithm without it, and name the schedule that is found", errors);
   errors.throw_if_any();
   const Schedule any = space.schedule_at(SpacePoint(space.axes().size(), 0));
   const Target* least = find_target(any.target);
@@ -309,18 +301,12 @@ class Tuner {
     if (check_extents_.empty())
       check_extents_ = small_extents(algorithm_, space_.schedule_at(SpacePoint(space_.axes().size(), 0)),
                                      options_.sizes, space_.largest_tiles());
-    MeasureJob out;
-    out.algorithm = print_algorithm(algorithm_);
+    MeasureJob out = measure_job(algorithm_, options_.device, options_.dtype, options_.sizes, options_.engine);
     out.schedule = schedule;
     out.against = against;
-    out.device = options_.device;
-    out.dtype = options_.dtype;
-    out.extents = options_.sizes;
     out.check_extents = check_extents_;
     out.seed = options_.seed;
     out.rounds = rounds;
-    out.threads = options_.engine.threads;
-    out.cache_directory = options_.engine.cache_directory;
     return out;
   }
 

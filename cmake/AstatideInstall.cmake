@@ -20,9 +20,9 @@ file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/include/astatide/astatide.h" CONTEN
 #endif
 " @ONLY)
 
-# The public headers: api/astatide.h, api/compare.h, api/tune.h, api/frontier.h and what they include, and those of the C interface.
+# The public headers: api/astatide.h, api/compare.h, api/tune.h, api/frontier.h, api/roofline.h and what they include, and those of the C interface.
 set(public_headers api/astatide_c.h api/dlpack.h)
-set(included api/astatide.h api/compare.h api/tune.h api/frontier.h)
+set(included api/astatide.h api/compare.h api/tune.h api/frontier.h api/roofline.h)
 while(included)
   list(POP_FRONT included header)
   if(header IN_LIST public_headers)

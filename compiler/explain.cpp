@@ -128,12 +128,6 @@ KernelUse use_of(const tile::Program& program, const tile::Kernel& kernel, const
   return use;
 }
 
-double product_flops(const tile::Statistics& statistics) {
-  double flops = 0;
-  for (const tile::KernelStatistics& kernel : statistics.kernels) flops += kernel.product_flops;
-  return flops;
-}
-
 std::optional<double> skipped_share(const Algorithm& algorithm, const Schedule& schedule, const CompileOptions& options,
                                     const tile::Statistics& done) {
   Algorithm dense = algorithm;
@@ -277,6 +271,12 @@ ReductionTree tree_of(const tile::Program& program, const Algorithm& algorithm, 
 
 }  // namespace
 
+double product_flops(const tile::Statistics& statistics) {
+  double flops = 0;
+  for (const tile::KernelStatistics& kernel : statistics.kernels) flops += kernel.product_flops;
+  return flops;
+}
+
 std::optional<Peak> peak_of(const Target& target) {
   if (!target.is_cuda()) return std::nullopt;
   const cost::Machine& machine = cost::machine_of(target);
@@ -307,6 +307,7 @@ Explanation explain(const Algorithm& algorithm, const Schedule& schedule, const 
   out.approximations = approximations_in(program, options.target);
   out.parts = parts_of(program, algorithm, schedule, sizes, out.statistics);
   out.tree = tree_of(program, algorithm, schedule, sizes, out.parts);
+  out.work = visible_work(algorithm, options.sizes);
   out.skipped = skipped_share(algorithm, schedule, options, out.statistics);
   return out;
 }

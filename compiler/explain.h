@@ -10,6 +10,7 @@
 #include "compiler/pipeline.h"
 #include "compiler/schedule/approximations.h"
 #include "compiler/tile/statistics.h"
+#include "compiler/visible.h"
 
 namespace astatide {
 
@@ -113,12 +114,16 @@ struct Explanation {
   /// Share of the products' work that `where` saves: 1 less the work done over the work without predicates. Without
   /// predicates 0; nothing where the algorithm without them can't be scheduled so.
   std::optional<double> skipped;
+  VisibleWork work;  // of the algorithm, whatever tiles compute
   /// None where references move at once, or nothing has references.
   std::optional<RescaleUse> rescale;
   std::vector<ApproximationUse> approximations;
   std::optional<PartsUse> parts;
   ReductionTree tree;
 };
+
+/// Operations of products that tiles compute.
+double product_flops(const tile::Statistics& statistics);
 
 /// Compiles and counts. Throws UserError as compile does, and where `sizes` lacks an extent.
 Explanation explain(const Algorithm& algorithm, const Schedule& schedule, const CompileOptions& options);

@@ -13,6 +13,7 @@
 #include "tools/bench_result.h"
 #include "tools/child.h"
 #include "tools/commands.h"
+#include "tools/measuring.h"
 #include "tools/plot/plot.h"
 #include "tools/request.h"
 #include "tools/run_device.h"
@@ -23,7 +24,8 @@ namespace {
 
 struct BenchWords {
   RequestWords request;  // of which `schedule` stays empty
-  std::string schedules, device = "auto", repeat = "9", seed = "0", threads = "0", peers, value, csv, svg;
+  MeasuringWords measuring;
+  std::string schedules, device = "auto", peers, value, csv, svg;
   bool json = false;
 };
 
@@ -61,9 +63,7 @@ int run(const BenchWords& words) {
   if (!words.request.dtype.empty()) options.dtype = parse_dtype(words.request.dtype);
   benched.dtype = options.dtype;
   options.device = choose_device(words.device).device;
-  options.rounds = static_cast<int>(parse_number(words.repeat, "--repeat", 1, 1000));
-  options.seed = static_cast<std::uint64_t>(parse_number(words.seed, "--seed", 0, INT64_MAX));
-  options.engine.threads = static_cast<int>(parse_number(words.threads, "--threads", 0, 4096));
+  set_measuring(measuring_of(words.measuring, "--repeat", 1), options);
   if (::isatty(STDERR_FILENO) != 0 && !words.json)
     options.progress = [&](std::size_t shape) {
       write_message(
@@ -80,7 +80,7 @@ int run(const BenchWords& words) {
       write_message(fmt::format("warning: {} has a figure of {} for a shape or type that is not measured\n",
                                 words.peers, peer.name));
   const bool wrong = std::any_of(benched.result.rows.begin(), benched.result.rows.end(),
-                                 [](const BenchRow& row) { return row.failure == "wrong" || row.failure == "crash"; });
+                                 [](const BenchRow& row) { return !row.failure.empty() && row.failure != "refused"; });
   const bool any = std::any_of(benched.result.rows.begin(), benched.result.rows.end(),
                                [](const BenchRow& row) { return row.failure.empty(); });
   return wrong ? kCheckFailed : any ? kDone : kWrongInput;
@@ -96,9 +96,7 @@ Command add_bench_command(CLI::App& program) {
       ->type_name("A,B,..")
       ->required();
   app->add_option("--device", words->device, "auto (a GPU where there is one), cpu, cuda or cuda:N");
-  app->add_option("--repeat", words->repeat, "rounds, in each of which all schedules run")->type_name("N");
-  app->add_option("--seed", words->seed, "of random inputs, and of the order in a round")->type_name("N");
-  app->add_option("--threads", words->threads, "of the CPU; 0: all cores")->type_name("N");
+  add_measuring_options(*app, words->measuring, "--repeat", "rounds, in each of which all schedules run");
   app->add_option("--peers", words->peers, "figures of others: columns name, extents, dtype, and ms, tflops or gbs")
       ->type_name("FILE.csv");
   app->add_option("--value", words->value, "what the picture shows: tflops, ms or gbs");

@@ -92,12 +92,13 @@ std::string bench_text(const Benched& benched) {
                           shape.first ? fmt::format("{:.3f}", ms / result.rows[*shape.first].median_ms) : "");
     }
     if (shape.first) text += fmt::format("  checked: {}\n", checked_text(shape));
+    if (shape.first && !shape.not_visible.empty())
+      text += fmt::format("  TFLOP/s of tiles that are computed: {}\n", shape.not_visible);
   }
   if (!result.method.empty()) text += fmt::format("\nmethod: {}\n", result.method);
   return text +
-         "TFLOP/s: the algorithm's products, less what the mask saves; GB/s: inputs and outputs once; / first: time "
-         "over that of "
-         "the first schedule\n";
+         "TFLOP/s: the algorithm's products, where no mask hides them; GB/s: inputs and outputs once; / first: time "
+         "over that of the first schedule\n";
 }
 
 std::string bench_json(const Benched& benched) {
@@ -113,10 +114,12 @@ std::string bench_json(const Benched& benched) {
     const BenchShape& shape = result.shapes[n];
     nlohmann::json one = {{"shape", shape.extents},
                           {"flops", shape.flops},
+                          {"flops_of", shape.not_visible.empty() ? "visible" : "computed"},
                           {"bytes", shape.bytes},
                           {"check_shape", shape.check_extents},
                           {"rows", nlohmann::json::array()},
                           {"peers", nlohmann::json::array()}};
+    if (!shape.not_visible.empty()) one["not_visible"] = shape.not_visible;
     for (const BenchRow& row : result.rows) {
       if (row.shape != n) continue;
       nlohmann::json own = {{"schedule", row.schedule}, {"ok", row.failure.empty()}};

@@ -173,6 +173,13 @@ std::string to_text(const Explained& out) {
     if (tensor.role == tile::Tensor::Role::scratch)
       text += fmt::format("    {:<12} {:>12}\n", tensor.name, bytes_text(tensor.bytes));
   text += tree_text(out.value);
+  const double computed = product_flops(out.value.statistics);
+  text += fmt::format("products: {} operations in the tiles that are computed, ", count_text(computed));
+  if (const auto& visible = out.value.work.visible)
+    text +=
+        fmt::format("{} visible ({:.1f} %)\n", count_text(*visible), computed > 0 ? 100 * *visible / computed : 100);
+  else
+    text += fmt::format("how many are visible is not known: {}\n", out.value.work.why_not);
   if (out.value.skipped) text += fmt::format("work that `where` saves: {:.1f} %\n", 100 * *out.value.skipped);
   if (const auto& rescale = out.value.rescale) {
     const bool tries = rescale->mode == RescaleMode::optimistic;
@@ -274,6 +281,11 @@ nlohmann::json to_json(const Explained& out) {
                        {"elements", out.value.tree.elements},
                        {"tile", out.value.tree.tile},
                        {"tree", fmt::format("{:016x}", out.value.tree.hash)}};
+  json["products"] = {{"computed", product_flops(out.value.statistics)}, {"all", out.value.work.all}};
+  if (out.value.work.visible)
+    json["products"]["visible"] = *out.value.work.visible;
+  else
+    json["products"]["not_visible"] = out.value.work.why_not;
   if (out.value.skipped) json["skipped_by_where"] = *out.value.skipped;
   if (out.value.peak)
     json["peak"] = {{"product", out.value.peak->product},

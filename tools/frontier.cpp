@@ -10,6 +10,7 @@
 
 #include "tools/commands.h"
 #include "tools/frontier_result.h"
+#include "tools/measuring.h"
 #include "tools/plot/plot.h"
 #include "tools/request.h"
 #include "tools/run_device.h"
@@ -20,7 +21,8 @@ namespace {
 
 struct FrontierWords {
   RequestWords request;  // of which `schedule` stays empty
-  std::string schedules, shapes, target, device, repeat = "9", seed = "0", threads = "0", svg;
+  MeasuringWords measuring;
+  std::string schedules, shapes, target, device, svg;
   bool model = false, json = false;
 };
 
@@ -33,11 +35,8 @@ void choose_machine(const FrontierWords& words, FrontierOptions& options) {
   if (named) {
     options.device = choose_device(words.device).device;
   } else if (!words.model && words.target.empty()) {
-    try {
-      options.device = choose_device("cuda").device;
-    } catch (const MachineError&) {
-      // No GPU: the model of the one that most schedules are for.
-    }
+    // Without a GPU: the model of the one that most schedules are for.
+    options.device = find_gpu();
   }
   options.target =
       options.device ? target_of(*options.device) : parse_target(words.target.empty() ? "sm_90a" : words.target);
@@ -54,9 +53,7 @@ int run(const FrontierWords& words) {
   options.dtype = words.request.dtype.empty() ? ScalarType::f16 : parse_dtype(words.request.dtype);
   frontiers.dtype = options.dtype;
   choose_machine(words, options);
-  options.rounds = static_cast<int>(parse_number(words.repeat, "--repeat", 1, 1000));
-  options.seed = static_cast<std::uint64_t>(parse_number(words.seed, "--seed", 0, INT64_MAX));
-  options.engine.threads = static_cast<int>(parse_number(words.threads, "--threads", 0, 4096));
+  set_measuring(measuring_of(words.measuring, "--repeat", 1), options);
   const std::vector<NamedSchedule> schedules =
       words.schedules.empty() ? frontier_schedules(options.target) : load_schedules(words.schedules);
   if (!words.svg.empty() && schedules.size() > plot::kMostSeries)
@@ -89,9 +86,7 @@ Command add_frontier_command(CLI::App& program) {
   app->add_flag("--model", words->model, "predicts also where there is a GPU");
   app->add_option("--target", words->target, "machine to predict for; else sm_90a");
   app->add_option("--device", words->device, "measures there: cpu, cuda or cuda:N; else the GPU that is there");
-  app->add_option("--repeat", words->repeat, "rounds to measure, in each of which all schedules run")->type_name("N");
-  app->add_option("--seed", words->seed, "of random inputs, and of the order in a round")->type_name("N");
-  app->add_option("--threads", words->threads, "of the CPU; 0: all cores")->type_name("N");
+  add_measuring_options(*app, words->measuring, "--repeat", "rounds to measure, in each of which all schedules run");
   app->add_option("--svg", words->svg, "a picture to write")->type_name("FILE");
   app->add_flag("--json", words->json, "one JSON object on standard output");
   return {app, [words] { return run(*words); }};

@@ -55,6 +55,7 @@ Result compute(const RunWords& words) {
   const Executable executable = engine.build(algorithm, schedule, build);
   const HostTensors inputs = result.launch(engine, executable, read, scalars, wish,
                                            words.check_indices ? PlacesChecked::all : PlacesChecked::few);
+  result.count(algorithm, executable, inputs);
   if (words.launch.check) result.check(algorithm, scalars, inputs, allowance_of(schedule, result.device.device));
   write_outputs(destinations, result.outputs);
   return result;

@@ -9,6 +9,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "api/visible_inputs.h"
+#include "compiler/explain.h"
 #include "tools/commands.h"
 #include "tools/request.h"
 
@@ -67,6 +69,12 @@ nlohmann::json to_json(const Result& result) {
                          {"compile_ms", result.report.compile_ms},
                          {"workspace_bytes", result.workspace_bytes},
                          {"warnings", result.warnings}};
+  if (result.flops > 0 && result.time.median_ms > 0) {
+    json["flops"] = result.flops;
+    json["flops_of"] = result.not_visible.empty() ? "visible" : "computed";
+    json["tflops"] = result.flops / result.time.median_ms / 1e9;
+    if (!result.not_visible.empty()) json["not_visible"] = result.not_visible;
+  }
   if (!result.device.model.empty()) json["device_name"] = result.device.model;
   if (result.random) json["seed"] = result.seed;
   return json;
@@ -79,6 +87,11 @@ std::string to_text(const Result& result) {
   if (result.random) text += fmt::format("  inputs     normal, --seed {}\n", result.seed);
   text += fmt::format("  time       {:.4f} ms median, {:.4f} ms least of {}{}\n", result.time.median_ms,
                       result.time.min_ms, result.time.repetitions, caches_text(result.time));
+  if (result.flops > 0 && result.time.median_ms > 0)
+    text += fmt::format(
+        "  rate       {:.4g} TFLOP/s of {:.4g} operations in products, {}\n",
+        result.flops / result.time.median_ms / 1e9, result.flops,
+        result.not_visible.empty() ? "those that no mask hides" : "of tiles that are computed: " + result.not_visible);
   text += fmt::format("  compiled   in {:.1f} ms, source in {:.1f} ms, cache: {}\n", result.report.compile_ms,
                       result.report.lower_ms, result.report.cache);
   text += fmt::format("  counters   {}\n", counters_text(result.counters));
@@ -160,6 +173,17 @@ HostTensors Result::launch(Engine& engine, const Executable& executable, const H
   counters = engine.counters();
   for (std::string& warning : engine.take_warnings()) warnings.push_back(std::move(warning));
   return inputs;
+}
+
+void Result::count(const Algorithm& computed, const Executable& executable, const HostTensors& inputs) {
+  const VisibleWork work = visible_work(computed, extents, inputs);
+  not_visible = work.why_not;
+  if (work.visible) {
+    flops = *work.visible;
+    return;
+  }
+  const tile::Program& program = executable.program();
+  flops = product_flops(statistics_of(program, cost::launch_extents(program, target_of(device.device), extents)));
 }
 
 void Result::check(const Algorithm& computed, const std::map<std::string, double>& scalars, const HostTensors& inputs,

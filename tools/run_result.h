@@ -43,6 +43,9 @@ struct Result {
   std::uint64_t seed = 0;
   bool random = false;
   Measured time;
+  /// Of products: those that are visible, or those in tiles that are computed where `not_visible` says why.
+  double flops = 0;
+  std::string not_visible;
   BuildReport report;
   Counters counters;
   std::int64_t workspace_bytes = 0;
@@ -55,6 +58,8 @@ struct Result {
   HostTensors launch(Engine& engine, const Executable& executable, const HostTensors& given,
                      const std::map<std::string, double>& scalars, const TimingWish& wish,
                      PlacesChecked places = PlacesChecked::few);
+  /// Says of which operations the time is.
+  void count(const Algorithm& computed, const Executable& executable, const HostTensors& inputs);
   /// Compares the outputs with the double-precision evaluator.
   void check(const Algorithm& computed, const std::map<std::string, double>& scalars, const HostTensors& inputs,
              const Allowance& allowance);

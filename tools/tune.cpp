@@ -5,11 +5,11 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <csignal>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "api/tune.h"
 #include "tools/commands.h"
+#include "tools/measuring.h"
 #include "tools/request.h"
 #include "tools/run_device.h"
 #include "tools/write_file.h"
@@ -19,8 +19,8 @@ namespace {
 
 struct TuneWords {
   RequestWords request;  // of which `schedule` stays empty
-  std::string space, device = "auto", search = "model", points = "64", seconds = "0", seed = "0", timeout = "60";
-  std::string rounds = "9", threads = "0", output, journal, store, measurer;
+  MeasuringWords measuring;
+  std::string space, device = "auto", search = "model", points = "64", seconds = "0", output, journal, store;
   bool resume = false, no_store = false, json = false;
 };
 
@@ -88,13 +88,7 @@ Tuned compute(const TuneWords& words) {
   options.search = *kind;
   options.points = static_cast<std::size_t>(parse_number(words.points, "--points", 0, 1'000'000'000));
   options.seconds = seconds_of(words.seconds, "--seconds");
-  options.seed = static_cast<std::uint64_t>(parse_number(words.seed, "--seed", 0, INT64_MAX));
-  options.timeout_seconds = static_cast<double>(parse_number(words.timeout, "--timeout", 1, 86400));
-  options.rounds = static_cast<int>(parse_number(words.rounds, "--rounds", 5, 1000));
-  options.engine.threads = static_cast<int>(parse_number(words.threads, "--threads", 0, 4096));
-  options.measurer = words.measurer.empty()
-                         ? std::vector<std::string>{std::filesystem::read_symlink("/proc/self/exe").string(), "measure"}
-                         : std::vector<std::string>{words.measurer};
+  set_measuring(measuring_of(words.measuring, "--rounds", 5), options);
   out.file = words.output.empty() ? algorithm.name + "_tuned.yaml" : words.output;
   options.journal = words.journal.empty() ? out.file + ".journal" : words.journal;
   options.resume = words.resume;
@@ -218,10 +212,7 @@ Command add_tune_command(CLI::App& program) {
   app->add_option("--search", words->search, "model, exhaustive or random");
   app->add_option("--points", words->points, "candidates to measure at most; 0: as many as there are")->type_name("N");
   app->add_option("--seconds", words->seconds, "time to search at most; 0: as long as it takes")->type_name("N");
-  app->add_option("--seed", words->seed, "of the search, and of random inputs")->type_name("N");
-  app->add_option("--rounds", words->rounds, "of a candidate and the best so far in turn, 5 and more")->type_name("N");
-  app->add_option("--timeout", words->timeout, "seconds for a candidate before it is killed")->type_name("N");
-  app->add_option("--threads", words->threads, "of the CPU; 0: all cores")->type_name("N");
+  add_measuring_options(*app, words->measuring, "--rounds", "of a candidate and the best so far in turn, 5 and more");
   app->add_option("--output", words->output, "schedule file to write; else ALG_tuned.yaml")->type_name("FILE");
   app->add_option("--journal", words->journal, "file with a line for each candidate; else beside the schedule file")
       ->type_name("FILE");
@@ -229,9 +220,6 @@ Command add_tune_command(CLI::App& program) {
   app->add_option("--store", words->store, "file of tuned schedules; else the one that `run` looks at")
       ->type_name("FILE");
   app->add_flag("--no-store", words->no_store, "keeps the winner in no store");
-  app->add_option("--measurer", words->measurer,
-                  "a program in place of `astatide measure`, such as a script that starts it elsewhere")
-      ->type_name("PROGRAM");
   app->add_flag("--json", words->json, "one JSON object on standard output");
   return {app, [words] { return run(*words); }};
 }

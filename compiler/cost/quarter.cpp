@@ -192,8 +192,10 @@ bool Quarter::let_time_pass() {
   return true;
 }
 
-/// Where iterations have become alike, the rest is taken to be like them: as many are left out as all warps have before
-/// them in loops that go on together, so that none is ahead of where it would be.
+/// Where iterations have become alike, the rest is taken to be like them, as far as it does the same: where masks or
+/// parts make inner loops longer or shorter, warps that are in one iteration and in the next would not meet at as many
+/// barriers. As many are left out as all warps have before them in loops that go on together, so that none is ahead of
+/// where it would be.
 void Quarter::watch(Agent& agent, Frame& frame) {
   if (&agent != &agents_[static_cast<std::size_t>(agents_each_) - 1]) return;
   frame.ends.push_back({now_ + skipped_, tensor_.busy, memory_.busy, used_});
@@ -231,6 +233,14 @@ bool Quarter::can_skip(std::size_t depth, const tile::For& loop, std::int64_t& i
     least = std::min(least, frame.left);
   }
   iterations = least - kLastIterations;
+  std::set<std::pair<const std::vector<Step>*, std::int64_t>> seen;  // warps alike, in the same iteration
+  for (const Agent& agent : agents_) {
+    if (iterations < static_cast<std::int64_t>(kWatched)) return false;
+    if (agent.done) continue;
+    const Frame& frame = agent.frames[depth];
+    if (kernel_.warpgroup.empty() && !seen.emplace(frame.block, frame.index).second) continue;
+    iterations = alike_iterations(agent, frame, iterations);
+  }
   return iterations >= static_cast<std::int64_t>(kWatched);
 }
 

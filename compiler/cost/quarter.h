@@ -92,8 +92,8 @@ class Quarter {
   /// False where the warp has to wait in front of it.
   bool step(Agent& agent, const Step& step);
   void step_loop(Agent& agent, const Step& step, const tile::For& loop);
-  void step_let(Agent& agent, const Step& step, const tile::Let& let) const;
-  bool holds(const Agent& agent, const Step& step) const;
+  void step_let(const Agent& agent, const Step& step, const tile::Let& let, Values& values) const;
+  bool holds(const Step& step, const Values& values) const;
   void step_copy(Agent& agent, const Step& step, const tile::Copy& copy);
   void step_product(Agent& agent, const Step& step, const tile::Mma& mma);
   void acquire(Agent& agent, const tile::TileName& tile);
@@ -103,6 +103,11 @@ class Quarter {
   double transfer(const Transfer& transfer, double part, double unroll);
   void watch(Agent& agent, Frame& frame);
   bool can_skip(std::size_t depth, const tile::For& loop, std::int64_t& iterations) const;
+  /// Iterations behind the one that a warp is in that go through the same statements as often, `most` at most.
+  std::int64_t alike_iterations(const Agent& agent, const Frame& frame, std::int64_t most) const;
+  /// Adds what a warp decides on its way through a block: the trips of loops, and which branches it takes.
+  void add_decisions(const Agent& agent, const std::vector<Step>& block, Values& values,
+                     std::vector<std::int64_t>& out) const;
   bool wake_waiting();
   bool let_time_pass();
 

@@ -27,6 +27,21 @@ bool is_blocking(const tile::Stmt& stmt) {
       [](const auto&) { return true; });
 }
 
+struct Range {
+  std::int64_t begin = 0, trips = 0;
+};
+
+Range range_of(const Step& step, const tile::For& loop, const Values& values) {
+  const std::int64_t begin = step.begin.value(values).value_or(0);
+  if (loop.kind == tile::For::Kind::once) return {begin, 1};
+  return {begin, std::max<std::int64_t>(0, step.end.value(values).value_or(begin + 1) - begin)};
+}
+
+/// Whether what is in a block may be gone through more than once, or not at all.
+bool decides(const std::vector<Step>& block) {
+  return std::any_of(block.begin(), block.end(), [](const Step& step) { return tile::nested_block(*step.stmt); });
+}
+
 }  // namespace
 
 int Quarter::Ring::released_by_all() const {
@@ -77,21 +92,56 @@ void Quarter::end_iteration(Agent& agent, Frame& frame) {
 }
 
 void Quarter::step_loop(Agent& agent, const Step& step, const tile::For& loop) {
-  const std::int64_t begin = step.begin.value(agent.values).value_or(0);
-  std::int64_t trips = 1;
-  if (loop.kind != tile::For::Kind::once) trips = step.end.value(agent.values).value_or(begin + 1) - begin;
-  if (trips <= 0) return;
+  const auto [begin, trips] = range_of(step, loop, agent.values);
+  if (trips == 0) return;
   const std::int64_t index = loop.descending ? begin + trips - 1 : begin;
   agent.values[loop.var] = index;
   agent.frames.push_back({&step.body, 0, &loop, index, trips - 1, {}});
 }
 
-void Quarter::step_let(Agent& agent, const Step& step, const tile::Let& let) const {
-  if (let.own) agent.values[kernel_.warpgroup] = agent.number;
-  if (const auto known = step.begin.value(agent.values)) agent.values[let.name] = *known;
+void Quarter::step_let(const Agent& agent, const Step& step, const tile::Let& let, Values& values) const {
+  if (let.own) values[kernel_.warpgroup] = agent.number;
+  if (const auto known = step.begin.value(values)) values[let.name] = *known;
 }
 
-bool Quarter::holds(const Agent& agent, const Step& step) const {
+void Quarter::add_decisions(const Agent& agent, const std::vector<Step>& block, Values& values,
+                            std::vector<std::int64_t>& out) const {
+  for (const Step& step : block)
+    match(
+        step.stmt->node,
+        [&](const tile::For& loop) {
+          const Range range = range_of(step, loop, values);
+          out.push_back(range.trips);
+          if (!decides(step.body)) return;
+          for (std::int64_t n = 0; n < range.trips; ++n) {
+            values[loop.var] = range.begin + n;
+            add_decisions(agent, step.body, values, out);
+          }
+        },
+        [&](const tile::If&) {
+          const bool taken = holds(step, values);
+          out.push_back(taken ? 1 : 0);
+          if (taken) add_decisions(agent, step.body, values, out);
+        },
+        [&](const tile::Let& let) { step_let(agent, step, let, values); }, [](const auto&) {});
+}
+
+std::int64_t Quarter::alike_iterations(const Agent& agent, const Frame& frame, std::int64_t most) const {
+  if (!decides(*frame.block)) return most;
+  const auto decisions_at = [&](std::int64_t index) {
+    Values values = agent.values;
+    values[frame.loop->var] = index;
+    std::vector<std::int64_t> out;
+    add_decisions(agent, *frame.block, values, out);
+    return out;
+  };
+  const std::vector<std::int64_t> now = decisions_at(frame.index);
+  for (std::int64_t n = 1; n <= most; ++n)
+    if (decisions_at(frame.index + (frame.loop->descending ? -n : n)) != now) return n - 1;
+  return most;
+}
+
+bool Quarter::holds(const Step& step, const Values& values) const {
   switch (step.taken) {
     case Taken::always:
       return true;
@@ -102,7 +152,7 @@ bool Quarter::holds(const Agent& agent, const Step& step) const {
     case Taken::condition:
       break;
   }
-  return step.begin.value(agent.values).value_or(1) != 0;
+  return step.begin.value(values).value_or(1) != 0;
 }
 
 double Quarter::transfer(const Transfer& transfer, double part, double unroll) {
@@ -196,12 +246,12 @@ bool Quarter::step(Agent& agent, const Step& step) {
       stmt.node, [&](const tile::For& loop) { step_loop(agent, step, loop); },
       [&](const tile::If&) {
         agent.pending += step.demand;
-        if (holds(agent, step)) agent.frames.push_back({&step.body, 0, nullptr, 0, 0, {}});
+        if (holds(step, agent.values)) agent.frames.push_back({&step.body, 0, nullptr, 0, 0, {}});
       },
       [&](const tile::Role& role) {
         if (&role == agent.role) agent.frames.push_back({&step.body, 0, nullptr, 0, 0, {}});
       },
-      [&](const tile::Let& let) { step_let(agent, step, let); },
+      [&](const tile::Let& let) { step_let(agent, step, let, agent.values); },
       [&](const tile::Mma& mma) {
         agent.pending += step.demand;
         if (mma.by == tile::Family::wgmma) {

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "api/frontier.h"
+#include "api/measurer_process.h"
+#include "tests/support/fake_measurer.h"
 #include "tests/support/messages.h"
 #include "tests/support/run_program.h"
 #include "tests/support/svg.h"
@@ -102,6 +104,93 @@ TEST_CASE("bench says why nothing could be measured, and refuses words that mean
              Contains(":2: error: ms is '0'") && Contains(":3: error: Sq is 'x'") && Contains(":4: error: 2 fields"));
   CHECK_THAT(run_astatide({"bench", "paged", "--schedules", "cpu/flash2", "--device", "cpu"}).err,
              Contains("random indices mean nothing"));
+  CHECK_THAT(run_bench(folder, {"--schedules", "cpu/flash2", "--timeout", "0"}).err, Contains("--timeout"));
+  BenchOptions options;
+  options.shapes = {{}};
+  const auto refusal = [&] {
+    return message_of<UserError>([&] {
+      bench(load_algorithm("attention"), {{"cpu/flash2", load_schedule("cpu/flash2")}}, options);
+    });
+  };
+  CHECK_THAT(refusal(), Contains("nothing says how large B is"));
+  options.device = Device::sim();
+  CHECK_THAT(refusal(), Contains("a simulated GPU takes no time"));
+  options.timeout_seconds = 3;
+  CHECK_THAT(refusal(), Contains("only where a program is named that measures"));
+  options.measurer = {"astatide"};
+  options.timeout_seconds = 0;
+  CHECK_THAT(refusal(), Contains("more than 0 seconds"));
+}
+
+TEST_CASE("schedules that fault, trap, exit, hang or babble cost their own rows of bench and frontier") {
+  const TemporaryFolder folder;
+  const std::string text = print_schedule(load_schedule("cpu/flash2"));
+  const std::size_t tile = text.find("{i: ") + 4;
+  std::string names;
+  for (const char* rows : {"8", "32", "16", "40", "48"}) {
+    const std::string path = (folder / (std::string("rows") + rows + ".yaml")).string();
+    write_bytes(path, text.substr(0, tile) + rows + text.substr(text.find(',', tile)));
+    names += (names.empty() ? "" : ",") + path;
+  }
+  const std::string measurer = write_fake_measurer(folder.path(), "measurer", R"(
+    *"i: 8,"*) kill -SEGV $$;;
+    *"i: 16,"*) sleep 100;;
+    *"i: 48,"*) echo nonsense;;)");
+  const ProgramResult result = run_bench(
+      folder, {"--schedules", names, "--shape", kBenched, "--measurer", measurer, "--timeout", "1", "--json"});
+  INFO(result.out << result.err);
+  CHECK(result.code == 1);
+  const auto rows = nlohmann::json::parse(result.out).at("shapes")[0].at("rows");
+  REQUIRE(rows.size() == 5);
+  CHECK(rows[0].at("failure") == "crash");
+  CHECK_THAT(rows[0].at("message").get<std::string>(), Contains("the process that measured it ended: signal 11"));
+  CHECK(rows[2].at("failure") == "timeout");
+  CHECK(rows[2].at("message") == "no answer after 1 seconds; the process was killed");
+  CHECK(rows[4].at("failure") == "crash");
+  CHECK_THAT(rows[4].at("message").get<std::string>(), Contains("what is no answer"));
+  // Ratios are to the first that was measured.
+  CHECK(rows[1].at("time_ms").at("samples") == std::vector<double>(5, 1.0));
+  CHECK(rows[1].at("ratio") == 1);
+  CHECK(rows[3].at("ratio").get<double>() == Approx(1.8));
+  CHECK(read_bytes(folder / "asked").size() == 2 * 4);  // once more for each that broke its process
+
+  const ProgramResult won = run_astatide({"frontier", "attention", "--device", "cpu", "--dtype", "f32", "--repeat", "5",
+                                          "--shape", "B=1,Hq=1,Hkv=1,Sq=8,D=8,Dv=8", "--shapes", "Sk=64", "--schedules",
+                                          names, "--measurer", measurer, "--timeout", "1", "--json"});
+  INFO(won.out << won.err);
+  CHECK(won.code == 0);
+  const auto json = nlohmann::json::parse(won.out);
+  CHECK_THAT(json.at("points")[0].at("winner").get<std::string>(), Contains("rows32.yaml"));
+  CHECK(json.at("points")[0].at("ratio").get<double>() == Approx(1.8));
+  CHECK_THAT(json.at("refused").dump(), Contains("timeout: no answer after 1 seconds"));
+}
+
+TEST_CASE("a process that answers another job than several schedules' was asked breaks the schedule of its turn") {
+  const TemporaryFolder folder;
+  const auto ask = [&](const std::string& name, const std::string& says) {
+    write_bytes(folder / name, "#!/bin/sh\nread line; " + says + "\nread line");
+    std::filesystem::permissions(folder / name, std::filesystem::perms::owner_all);
+    MeasurerProcess process({(folder / name).string()});
+    MeasureJob job;
+    job.together = {"a", "b"};
+    job.rounds = 1;
+    return process.ask_together(job, 20);
+  };
+  const auto broken = [&](const std::string& name, const std::string& says) {
+    const MeasuredTogether out = ask(name, says);
+    REQUIRE(out.broken.has_value());
+    REQUIRE(out.answers.size() == 1);
+    CHECK(out.answers[0].failure == "crash");
+    return std::to_string(*out.broken) + ": " + out.answers[0].message;
+  };
+  const std::string first = R"(echo '{"turn":1}';)";
+  const std::string answer = R"(echo '{"samples_ms":[1],"against_ms":[]}';)";
+  const std::string fewer = R"(echo '{"samples_ms":[],"against_ms":[]}';)";
+  CHECK(ask("right", first + answer + answer).answers.size() == 2);
+  CHECK_THAT(broken("none", R"(echo '{"turn":2}';)"), Contains("0: ") && Contains("a turn of no schedule"));
+  CHECK_THAT(broken("late", first + answer + first), Contains("1: ") && Contains("a turn of no schedule"));
+  CHECK_THAT(broken("fewer", first + answer + fewer), Contains("1: ") && Contains("no times of all rounds"));
+  CHECK_THAT(broken("fault", first + R"(echo '{"failure":"crash","message":"a fault"}';)"), Contains("1: a fault"));
 }
 
 TEST_CASE("frontier predicts who wins, counts what is not legal, and draws it") {

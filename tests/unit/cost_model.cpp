@@ -232,6 +232,19 @@ TEST_CASE("cost: less work takes less time, and no work a launch") {
   CHECK(seconds(attention_sizes(4, 16, 4097, 128)) >= causal);
 }
 
+TEST_CASE("cost: iterations that a mask makes shorter are not taken to be like those before them") {
+  // The last sixteen tiles of keys are seen by fewer and fewer rows: with the keys outside, the loop over rows inside
+  // has fewer trips there, and warps in different iterations would not meet at as many barriers.
+  const auto seconds_at = [](std::int64_t keys) {
+    const Sizes sizes{{"B", 4}, {"Hq", 32}, {"Hkv", 8}, {"Sq", 1024}, {"Sk", keys}, {"D", 128}, {"Dv", 128}};
+    return predict_named("causal_gqa", "simt/flash1", sizes).seconds();
+  };
+  const double twice = seconds_at(2048), eight = seconds_at(8192);
+  // Pairs of a row and a key that it sees.
+  CHECK(eight / twice == Approx((8192 - 512.0) / (2048 - 512.0)).epsilon(0.05));
+  CHECK(seconds_at(65536) / eight == Approx((65536 - 512.0) / (8192 - 512.0)).epsilon(0.05));
+}
+
 TEST_CASE("cost: every shipped schedule can be timed for every target that it serves") {
   int timed = 0;
   for (const std::string& name : shipped_schedules()) {

@@ -39,7 +39,8 @@ TEST_CASE("a candidate is timed in turn with the best so far, after it was found
   MeasureJob job = small_job(folder);
   job.against = print_schedule(load_schedule("cpu/flash2"));
   Measurer measurer;
-  const MeasureAnswer answer = parse_measure_answer(to_line(measurer.measure(parse_measure_job(to_line(job)))));
+  const auto answer =
+      std::get<MeasureAnswer>(parse_measure_line(to_line(measurer.measure(parse_measure_job(to_line(job))))));
   INFO(answer.message);
   REQUIRE(answer.failure.empty());
   CHECK(answer.samples_ms.size() == 5);
@@ -99,8 +100,9 @@ TEST_CASE("the small problem keeps tiles with a rest, pairs of heads and batches
 
 TEST_CASE("lines between the processes that are none are refused") {
   CHECK_THROWS_AS(parse_measure_job("{}"), UserError);
-  CHECK_THROWS_AS(parse_measure_answer("hello"), UserError);
-  CHECK_THROWS_AS(parse_measure_answer("{\"samples_ms\": \"many\"}"), UserError);
+  CHECK_THROWS_AS(parse_measure_line("hello"), UserError);
+  CHECK_THROWS_AS(parse_measure_line("{\"samples_ms\": \"many\"}"), UserError);
+  CHECK_THROWS_AS(parse_measure_line("{\"turn\": \"mine\"}"), UserError);
 }
 
 TEST_CASE("schedules are measured together, each against the evaluator and against the first") {
@@ -109,9 +111,14 @@ TEST_CASE("schedules are measured together, each against the evaluator and again
   const std::string flash2 = print_schedule(load_schedule("cpu/flash2")),
                     standard = print_schedule(load_schedule("cpu/standard"));
   Measurer right;
+  job.together = {"target: cpu\nO: {tile: {i: 8}, parallel: [nowhere]}\n", flash2, standard};
+  std::vector<std::size_t> turns;
   const std::vector<MeasureAnswer> answers =
-      right.measure_together(job, {"target: cpu\nO: {tile: {i: 8}, parallel: [nowhere]}\n", flash2, standard});
+      right.measure_together(parse_measure_job(to_line(job)), [&](MeasureTurn turn) { turns.push_back(turn.schedule); })
+          .answers;
   REQUIRE(answers.size() == 3);
+  // One that is refused is only built; the others are built, checked twice, run once, and then in each round.
+  for (std::size_t n = 0; n < 3; ++n) CHECK(std::count(turns.begin(), turns.end(), n) == (n == 0 ? 1 : 3 + 1 + 5));
   CHECK(answers[0].failure == "refused");
   for (const std::size_t n : {1U, 2U}) {
     INFO(answers[n].message);
@@ -127,9 +134,31 @@ TEST_CASE("schedules are measured together, each against the evaluator and again
     }
     executable.launch(own);
   });
-  const std::vector<MeasureAnswer> other = wrong.measure_together(job, {flash2, standard});
+  job.together = {flash2, standard};
+  const std::vector<MeasureAnswer> other = wrong.measure_together(job).answers;
   CHECK(other[0].failure.empty());
   CHECK(other[0].samples_ms.size() == 5);
   CHECK(other[1].failure == "wrong");
   CHECK_THAT(other[1].message, Contains("from the first schedule's"));
+}
+
+TEST_CASE("a schedule that faults, even in the last round, costs itself: the others are measured together without it") {
+  const TemporaryFolder folder;
+  MeasureJob job = small_job(folder);
+  const std::string standard = print_schedule(load_schedule("cpu/standard"));
+  job.together = {standard, job.schedule, job.schedule};
+  int rounds = 0;
+  Measurer measurer([&](const Executable& executable, const LaunchArguments& arguments) {
+    if (executable.program().kernels.size() > 1 && ++rounds > 10) throw InternalError("the device has faulted");
+    executable.launch(arguments);
+  });
+  std::vector<std::size_t> asked;
+  const std::vector<MeasureAnswer> answers = measure_without_broken(job, [&](const MeasureJob& own) {
+    asked.push_back(own.together.size());
+    return measurer.measure_together(own);
+  });
+  CHECK(asked == std::vector<std::size_t>{3, 2});
+  CHECK(answers[0].failure == "crash");
+  CHECK_THAT(answers[0].message, Contains("the device has faulted"));
+  for (const std::size_t n : {1U, 2U}) CHECK(answers[n].samples_ms.size() == 5);
 }
