@@ -118,3 +118,11 @@ TEST_CASE("append: strides of an updated input are any, and what lies between it
     CHECK(*c.inputs.at("K").data == before);
   });
 }
+
+TEST_CASE("append: an updated input has memory of its own for every element") {
+  ASTATIDE_NEED_CASE_DEVICE();
+  Case c = decode_case(ScalarType::f32, {3, 70}, 2, 100);
+  c.inputs.at("K").strides[0] = 0;
+  CHECK_THROWS_WITH(run_case(c, case_device().kind == Device::Kind::cpu ? "cpu/flash2" : "simt/flash2"),
+                    Catch::Matchers::Contains("K is updated and has stride 0 over the 5 elements of dimension 1"));
+}

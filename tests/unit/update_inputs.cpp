@@ -3,7 +3,9 @@
 #include <cmath>
 #include <limits>
 
+#include "api/c_dlpack.h"
 #include "api/check_outputs.h"
+#include "api/dlpack.h"
 #include "api/random_tensors.h"
 #include "compiler/algorithm/build.h"
 #include "compiler/cuda/emit.h"
@@ -121,13 +123,33 @@ TEST_CASE("a kernel does not store into an input that another has read, or that 
   const CompileOptions options{*find_target("sm_90a"), algorithm.sizes, ScalarType::bf16};
   tile::Program program = compile(algorithm, parse_schedule(shipped_schedule("simt/flash2"), "s.yaml"), options);
   std::swap(program.kernels[0], program.kernels[1]);
-  CHECK_NOTHROW(tile::verify(program, "a swap"));
+  CHECK_NOTHROW(tile::verify(program, "plan_memory"));
   std::rotate(program.kernels.begin(), program.kernels.begin() + 1, program.kernels.end());
-  CHECK_THROWS_WITH(tile::verify(program, "a swap"),
+  CHECK_THROWS_WITH(tile::verify(program, "plan_memory"),
                     Catch::Matchers::Contains("is updated behind a kernel that reads it"));
   for (tile::Tensor& tensor : program.tensors) tensor.updated = false;
-  CHECK_THROWS_WITH(tile::verify(program, "a lie"),
+  CHECK_THROWS_WITH(tile::verify(program, "plan_memory"),
                     Catch::Matchers::Contains("input K is written") || Catch::Matchers::Contains("input V is written"));
+}
+
+TEST_CASE("memory that DLPack calls read-only is not updated") {
+  std::int64_t shape[1] = {2};
+  float data[2] = {};
+  DLManagedTensorVersioned managed{{DLPACK_MAJOR_VERSION, 0},
+                                   nullptr,
+                                   nullptr,
+                                   DLPACK_FLAG_BITMASK_READ_ONLY,
+                                   {data, {kDLCPU, 0}, 1, {kDLFloat, 32, 1}, shape, nullptr, 0}};
+  const AstatideTensor named{"K", nullptr, &managed};
+  Diagnostics errors;
+  views_of(
+      {&named, 1}, Device::cpu(), [](const std::string&) { return "updated"; }, errors);
+  REQUIRE(errors.size() == 1);
+  CHECK(errors.problems().front().message == "K is updated, and its memory is read-only");
+  Diagnostics none;
+  views_of(
+      {&named, 1}, Device::cpu(), [](const std::string&) -> const char* { return nullptr; }, none);
+  CHECK(none.empty());
 }
 
 }  // namespace astatide::testing
