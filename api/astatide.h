@@ -44,7 +44,7 @@ struct Device {
 };
 
 /// Memory of the caller: `data` lives on the executable's device. Strides in elements, one for each dimension; 0
-/// broadcasts an input.
+/// broadcasts an input that is only read: outputs, and inputs that the algorithm updates, are written.
 struct TensorView {
   void* data = nullptr;
   ScalarType dtype = ScalarType::f32;

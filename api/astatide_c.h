@@ -188,12 +188,13 @@ ASTATIDE_C_API AstatideStatus astatide_executable_workspace_bytes(const Astatide
                                                                   const AstatideSize* extents, size_t extent_count,
                                                                   int64_t* bytes, AstatideError** error);
 
-/* An input or output by its name: one of the two, the other is NULL. Inputs may have any strides, outputs any without
+/* An input or output by its name: one of the two, the other is NULL. Inputs may have any strides, outputs and inputs
+ * that the algorithm updates any without
  * 0. Elements are floats of 16, 32 and 64 bits, bfloat16, int32, int64, uint8 and bool, as the algorithm has them. */
 typedef struct AstatideTensor {
   const char* name;
   const DLTensor* tensor;                  /* also of a DLManagedTensor: &managed->dl_tensor */
-  const DLManagedTensorVersioned* managed; /* says more: outputs that are read-only are refused */
+  const DLManagedTensorVersioned* managed; /* says more: what is read-only and written is refused */
 } AstatideTensor;
 
 typedef struct AstatideScalar {

@@ -143,7 +143,7 @@ std::map<std::string, double> scalars_of(const AstatideScalar* scalars, std::siz
 }
 
 std::map<std::string, TensorView> views_of(std::span<const AstatideTensor> tensors, const Device& device,
-                                           const std::function<bool(const std::string&)>& is_output,
+                                           const std::function<const char*(const std::string&)>& written,
                                            Diagnostics& errors) {
   std::map<std::string, TensorView> views;
   for (std::size_t n = 0; n < tensors.size(); ++n) {
@@ -157,9 +157,9 @@ std::map<std::string, TensorView> views_of(std::span<const AstatideTensor> tenso
     if (!added) errors.error({}, fmt::format("tensors has {} twice", shown));
     const DLTensor* tensor = tensor_of(argument, shown, errors);
     if (tensor == nullptr) continue;
-    if (argument.managed != nullptr && (argument.managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0 &&
-        is_output(name))
-      errors.error({}, fmt::format("{} is an output, and its memory is read-only", shown));
+    if (argument.managed != nullptr && (argument.managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0)
+      if (const char* how = written(name))
+        errors.error({}, fmt::format("{} is {}, and its memory is read-only", shown, how));
     check_place(*tensor, shown, device, errors);
     TensorView& view = entry->second;
     try {

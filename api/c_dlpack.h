@@ -22,9 +22,10 @@ std::map<std::string, std::int64_t> sizes_of(const AstatideSize* sizes, std::siz
 std::map<std::string, double> scalars_of(const AstatideScalar* scalars, std::size_t count);
 
 /// Tensors on `device` by name. Adds to `errors` what DLPack may say and a launch can't take: another device, types
-/// that no tensor has, no shape, rows of read-only memory where `is_output` of the name.
+/// that no tensor has, no shape, read-only memory of what is `written`: "an output", "updated"
+/// or null, by the name.
 std::map<std::string, TensorView> views_of(std::span<const AstatideTensor> tensors, const Device& device,
-                                           const std::function<bool(const std::string&)>& is_output,
+                                           const std::function<const char*(const std::string&)>& written,
                                            Diagnostics& errors);
 
 }  // namespace astatide

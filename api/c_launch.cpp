@@ -15,9 +15,13 @@ using Views = std::map<std::string, TensorView>;
 
 Views views_for(const AstatideExecutable& executable, std::span<const AstatideTensor> tensors, Diagnostics& errors,
                 bool written = true) {
-  const std::vector<std::string>& outputs = executable.value.algorithm().outputs;
-  return views_of(
-      tensors, executable.device, [&](const std::string& name) { return written && contains(outputs, name); }, errors);
+  const Algorithm& algorithm = executable.value.algorithm();
+  const auto how = [&](const std::string& name) -> const char* {
+    if (!written) return nullptr;
+    if (contains(algorithm.outputs, name)) return "an output";
+    return algorithm.updates_input(name) ? "updated" : nullptr;
+  };
+  return views_of(tensors, executable.device, how, errors);
 }
 
 /// Everything but the tensors.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <set>
 #include <thread>
@@ -109,6 +110,49 @@ OutputCheck compare(const std::string& name, const runtime::HostTensor& output, 
   check.relative_error = largest > 0 ? check.max_abs_error / largest : 0;
   check.limit = std::min(2 * check.plain_error + 1e-6 * scale, absolute * std::max(scale, input_scale));
   return check;
+}
+
+/// An algorithm that only updates its inputs; `value` takes the place of what it stores.
+Algorithm updates_of(Algorithm algorithm, const std::optional<Expr>& value = std::nullopt) {
+  Diagnostics ignored;  // a checked algorithm has none
+  algorithm.axes = infer_axis_extents(algorithm, ignored);
+  algorithm.define.clear();
+  algorithm.outputs.clear();
+  algorithm.output_dims.clear();
+  for (Func& update : algorithm.updates)
+    if (value) update.value = *value;
+  return algorithm;
+}
+
+/// 1 for each element that an update stores, else 0.
+std::map<std::string, DoubleTensor> stored_elements(const Algorithm& algorithm, Arguments arguments) {
+  for (auto& [name, tensor] : arguments.inputs)
+    if (algorithm.updates_input(name)) std::fill(tensor.values.begin(), tensor.values.end(), 0);
+  return evaluate(updates_of(algorithm, Expr(1)), arguments);
+}
+
+std::int64_t count_changed(const runtime::HostTensor& before, const runtime::HostTensor& after,
+                           const std::vector<double>& stored) {
+  const auto bytes = static_cast<std::size_t>(size_in_bytes(before.dtype));
+  std::vector<const std::byte*> places;
+  runtime::for_each_element(before.origin(), before.dtype, before.shape, before.strides,
+                            [&](const std::byte* at) { places.push_back(at); });
+  std::int64_t changed = 0;
+  std::size_t n = 0;
+  runtime::for_each_element(after.origin(), after.dtype, after.shape, after.strides, [&](const std::byte* at) {
+    if (stored[n] == 0 && std::memcmp(at, places[n], bytes) != 0) ++changed;
+    ++n;
+  });
+  return changed;
+}
+
+/// What updates store has the type of the input when something reads it.
+void round_updates(const Algorithm& algorithm, const std::map<std::string, runtime::HostTensor>& inputs,
+                   Roundings& rounded_there) {
+  for (const Func& update : algorithm.updates)
+    rounded_there.definitions[update.name] = [type = inputs.at(update.name).dtype](double value, std::int64_t) {
+      return rounded(value, type);
+    };
 }
 
 /// 1 at first, then any number from 1/2 to 1, one for each row.
@@ -228,15 +272,25 @@ OutputOracle::OutputOracle(const Algorithm& algorithm, const std::map<std::strin
   }
   // The kernel is given its scalars in f32, so the oracle is too.
   for (auto& [name, value] : arguments.scalars) value = static_cast<float>(value);
-  exact_ = evaluate(algorithm, arguments);
+  Roundings stored_as;
+  round_updates(algorithm, inputs, stored_as);
+  exact_ = evaluate(algorithm, arguments, Precision::f64, stored_as);
+  if (!algorithm.updates.empty()) {
+    stored_ = stored_elements(algorithm, arguments);
+    for (auto& [name, tensor] : evaluate(updates_of(algorithm), arguments)) {
+      exact_[name] = std::move(tensor);
+      before_.emplace(name, inputs.at(name));
+    }
+  }
   const bool has_limits = takes_logarithms(algorithm);
   if (has_limits && has_nan(exact_))
-    limits_ = evaluate(algorithm, arguments, Precision::f64, with_finite_logarithms({}));
+    limits_ = evaluate(algorithm, arguments, Precision::f64, with_finite_logarithms(stored_as));
   absolute_limit_ = absolute_limit(narrowest, allowance);
   input_scale_ = largest_input(arguments);
   if (allowance.tf32) arguments = with_tf32_factors(algorithm, std::move(arguments), inputs);
   plain_ = [algorithm, inputs, allowance, has_limits, factors = std::move(arguments)](const PlainWay& way) {
     Roundings rounded{rounded_operands(algorithm, inputs, allowance.tf32, way.attempt), {}};
+    round_updates(algorithm, inputs, rounded);
     for (const Approximation& one : allowance.functions)
       rounded.operations[one.op] = [one, bias = way.bias](double exact) {
         return bias == 0 ? approximated(exact, one) : exact * (1 + bias * std::ldexp(1.0, -one.error_bits));
@@ -245,7 +299,9 @@ OutputOracle::OutputOracle(const Algorithm& algorithm, const std::map<std::strin
     if (!has_limits || !has_nan(outputs)) return outputs;
     // A NaN would say nothing of what rounding costs there. Kernels take logarithms of weights in f32, which those of
     // 16 bits are made of, so f32 alone is what they may lose.
-    const auto limits = evaluate(algorithm, factors, Precision::f32, with_finite_logarithms({{}, rounded.operations}));
+    Roundings finite{{}, rounded.operations};
+    round_updates(algorithm, inputs, finite);
+    const auto limits = evaluate(algorithm, factors, Precision::f32, with_finite_logarithms(std::move(finite)));
     for (auto& [name, output] : outputs)
       for (std::size_t n = 0; n < output.values.size(); ++n)
         if (std::isnan(output.values[n])) output.values[n] = limits.at(name).values[n];
@@ -265,15 +321,21 @@ std::vector<OutputCheck> OutputOracle::check(const std::map<std::string, runtime
     return compare(name, outputs.at(name), exact_.at(name), limits == limits_.end() ? nullptr : &limits->second,
                    plain.at(name), absolute_limit_, input_scale_);
   };
-  for (const auto& [name, output] : outputs) checks.push_back(compared(name, plain_as_written_));
+  for (const auto& [name, output] : outputs) {
+    checks.push_back(compared(name, plain_as_written_));
+    if (const auto before = before_.find(name); before != before_.end())
+      checks.back().changed = count_changed(before->second, output, stored_.at(name).values);
+  }
   // Before a kernel is blamed.
   for (const PlainWay& way : other_ways_) {
-    const auto blamed = [](const OutputCheck& check) { return check.wrong_nonfinite == 0 && !check.ok(); };
+    const auto blamed = [](const OutputCheck& check) {
+      return check.wrong_nonfinite == 0 && check.changed == 0 && !check.ok();
+    };
     if (std::none_of(checks.begin(), checks.end(), blamed)) break;
     const std::map<std::string, DoubleTensor> plain = plain_(way);
     for (OutputCheck& check : checks) {
       const OutputCheck other = compared(check.name, plain);
-      if (other.limit > check.limit) check = other;
+      if (other.limit > check.limit) check.limit = other.limit, check.plain_error = other.plain_error;
     }
   }
   return checks;

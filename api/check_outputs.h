@@ -22,8 +22,10 @@ struct OutputCheck {
   double plain_error = 0;     // of a plain evaluation in f32, the largest of several where it matters
   /// Elements that are infinite or NaN where the evaluator's are not the same.
   std::int64_t wrong_nonfinite = 0;
+  /// Of an input that is updated: elements that no update stores, and that hold other bits than before.
+  std::int64_t changed = 0;
 
-  bool ok() const { return wrong_nonfinite == 0 && max_abs_error <= limit; }
+  bool ok() const { return wrong_nonfinite == 0 && changed == 0 && max_abs_error <= limit; }
 };
 
 /// Seconds that check_outputs takes on this machine, roughly.
@@ -52,10 +54,14 @@ class OutputOracle {
                const std::map<std::string, double>& scalars, const std::map<std::string, runtime::HostTensor>& inputs,
                const Allowance& allowance = {});
 
+  /// Inputs that are updated may be among the outputs.
   std::vector<OutputCheck> check(const std::map<std::string, runtime::HostTensor>& outputs) const;
 
  private:
   std::map<std::string, DoubleTensor> exact_;
+  /// Inputs that are updated as they were, and 1 for each of their elements that an update stores.
+  std::map<std::string, runtime::HostTensor> before_;
+  std::map<std::string, DoubleTensor> stored_;
   /// The same with the limit of x * log(x) where x has become 0: what a NaN of exact_ may be instead. Empty where there
   /// is none.
   std::map<std::string, DoubleTensor> limits_;

@@ -14,6 +14,38 @@ class SiteFinder {
  public:
   SiteFinder(const Algorithm& algorithm, ReadSites& out) : algorithm_(algorithm), out_(out) {}
 
+  /// Nothing is looked at of an element that is not stored, its places neither.
+  void find_update(const Func& update) {
+    Func named = update;
+    named.name = "the update of " + update.name;
+    func_ = &named;
+    in_update_ = true;
+    std::vector<Expr> predicates;
+    if (update.where_predicate) {
+      find(*update.where_predicate, {{}, nullptr}, update.indices);
+      predicates.push_back(*update.where_predicate);
+    }
+    find(update.value, {predicates, nullptr}, update.indices);
+    const std::vector<Expr>& dims = algorithm_.find_input(update.name)->dims;
+    for (std::size_t dim = 0; dim < update.stored.size(); ++dim) {
+      find(update.stored[dim], {predicates, nullptr}, update.indices);
+      add_site({named.name,
+                update.name,
+                dim,
+                update.stored[dim],
+                dims[dim],
+                predicates,
+                {},
+                {},
+                update.indices,
+                update.where,
+                ReadSite::Use::updates,
+                true});
+    }
+    in_update_ = false;
+    add_places(update);
+  }
+
   void find(const Func& func) {
     func_ = &func;
     std::vector<Expr> predicates;
@@ -25,7 +57,17 @@ class SiteFinder {
     for (const Expr& place : func.stored) find(place, {{}, nullptr}, func.indices);
     const std::vector<Expr> shape = func.stored.empty() ? std::vector<Expr>{} : shape_of(algorithm_, func.name);
     for (std::size_t dim = 0; dim < func.stored.size(); ++dim)
-      add_site({func_->name, func.name, dim, func.stored[dim], shape[dim], {}, {}, {}, func.indices, func.where, true});
+      add_site({func_->name,
+                func.name,
+                dim,
+                func.stored[dim],
+                shape[dim],
+                {},
+                {},
+                {},
+                func.indices,
+                func.where,
+                ReadSite::Use::places});
   }
   void find_length(const std::string& axis, const Expr& length) {
     const Func named{"the length of axis " + axis, {}, length, {}, algorithm_.where};
@@ -63,8 +105,8 @@ class SiteFinder {
     for (std::size_t dim = 0; dim < read.indices.size() && dim < shape.size(); ++dim) {
       Location where = func_->where;
       if (at.line() > 0 && at.line() == where.line) where.column = at.column();
-      ReadSite site{func_->name, read.tensor, dim,  read.indices[dim], shape[dim], around.predicates, {}, {},
-                    axes,        where,       false};
+      ReadSite site{func_->name, read.tensor, dim,   read.indices[dim],    shape[dim], around.predicates, {},
+                    {},          axes,        where, ReadSite::Use::reads, in_update_};
       if (around.reduction != nullptr && func_->where_predicate) {
         site.ends.push_back(*func_->where_predicate);
         site.tile_axes = tile_axes_of(at, *around.reduction);
@@ -92,9 +134,33 @@ class SiteFinder {
     out_.sites.push_back(std::move(site));
   }
 
+  /// An axis that is an index by itself, and in no other and no condition, has one element at each place.
+  void add_places(const Func& update) {
+    UpdatePlaces out{update.name, {}, {}, update.where_predicate, update.where};
+    const auto lengths = within_lengths(algorithm_, update.indices);
+    if (lengths) out.predicate = out.predicate ? logical_and(*lengths, *out.predicate) : *lengths;
+    std::map<std::string, int> uses;
+    const auto count = [&](const Expr& e) {
+      for (const std::string& name : free_variables(e)) ++uses[name];
+    };
+    for (const Expr& place : update.stored) count(place);
+    if (out.predicate) count(*out.predicate);
+    for (const Expr& place : update.stored) {
+      const auto* axis = place.as<Variable>();
+      if (!axis || uses.at(axis->name) > 1 || !out_.axis_extents.contains(axis->name)) out.places.push_back(place);
+    }
+    for (const std::string& axis : update.indices)
+      if (std::any_of(out.places.begin(), out.places.end(),
+                      [&](const Expr& place) { return free_variables(place).contains(axis); }) ||
+          (out.predicate && free_variables(*out.predicate).contains(axis)))
+        out.axes.push_back(axis);
+    if (!out.places.empty()) out_.updates.push_back(std::move(out));
+  }
+
   const Algorithm& algorithm_;
   ReadSites& out_;
   const Func* func_ = nullptr;
+  bool in_update_ = false;
 };
 
 /// Places that are looked at one by one: more would take seconds.
@@ -118,6 +184,8 @@ class Checker {
     for (const auto& [axis, length] : reads_.axis_lengths) check_length(axis, length);
     if (!errors_.empty()) return;
     for (const ReadSite& site : reads_.sites) check(site);
+    if (!errors_.empty() || places_ != PlacesChecked::all) return;
+    for (const UpdatePlaces& update : reads_.updates) check_apart(update);
   }
 
  private:
@@ -192,8 +260,8 @@ class Checker {
     const Range range = everywhere_.range_of(site);
     const bool inside = range.least >= 0 && range.most < length;
     const std::set<std::string> axes = everywhere_.axes_of_data(site.index, site.axes);
-    if (inside && !(site.stores && !axes.empty())) return;
-    if (axes.empty()) return report(site, range, length, "");
+    if (inside && !(site.use == ReadSite::Use::places && !axes.empty())) return;
+    if (axes.empty() && !site.each_place) return report(site, range, length, "");
     std::vector<Range> taken;
     bool right = true;
     const bool looked = each_place(everywhere_, axes, [&](const IndexRanges& place) {
@@ -201,12 +269,12 @@ class Checker {
       if (!here.shorten(site.axes) || here.excludes(site)) return true;
       const Range found = here.range_of(site);
       right = found.least >= 0 && found.most < length;
-      if (!right && places_ == PlacesChecked::all && site.ends.empty()) {
+      if (!right && (places_ == PlacesChecked::all || site.each_place) && site.ends.empty()) {
         right = is_right_at_each(site, place, axes, length);
       } else if (!right) {
         report(site, found, length, text_of(place, axes));
       }
-      if (site.stores) taken.push_back(found);
+      if (site.use == ReadSite::Use::places) taken.push_back(found);
       return right;
     });
     if (!looked && !inside) report(site, range, length, "", true);
@@ -239,6 +307,33 @@ class Checker {
     return right;
   }
 
+  /// Elements of an update lie at places of their own.
+  void check_apart(const UpdatePlaces& update) {
+    if (everywhere_.is_empty(update.axes)) return;
+    if (!std::all_of(update.places.begin(), update.places.end(), [&](const Expr& place) { return knows(place); }))
+      return;
+    const std::set<std::string> axes(update.axes.begin(), update.axes.end());
+    ReadSite conditions;
+    if (update.predicate) conditions.predicates.push_back(*update.predicate);
+    std::map<std::vector<std::int64_t>, std::string> taken;
+    each_place(everywhere_, axes, [&](const IndexRanges& here) {
+      if (here.excludes(conditions)) return true;
+      std::vector<std::int64_t> at;
+      for (const Expr& place : update.places) at.push_back(static_cast<std::int64_t>(here.value_of(place).least));
+      const std::string element = text_of(here, axes);
+      const auto [before, is_free] = taken.emplace(at, element);
+      if (is_free) return true;
+      std::vector<std::string> texts;
+      for (std::size_t n = 0; n < at.size(); ++n)
+        texts.push_back(fmt::format("{} = {}", print_expr(update.places[n], {}, true), at[n]));
+      errors_.error(update.where,
+                    fmt::format("{} is stored twice at {}:{} and{}", update.tensor, fmt::join(texts, ", "),
+                                before->second, element),
+                    {"which of the two it would hold is not said; a condition can leave one out"});
+      return false;
+    });
+  }
+
   /// Items of an output lie beside each other.
   void check_apart(const ReadSite& site, std::vector<Range> taken) {
     std::sort(taken.begin(), taken.end(), [](const Range& a, const Range& b) { return a.least < b.least; });
@@ -264,7 +359,9 @@ class Checker {
     else if (range.is_known())
       values = fmt::format("goes from {:.0f} to {:.0f}", range.least, range.most);
     std::string note = "the tensor has to hold every item";
-    if (!site.stores) {
+    if (site.each_place) {
+      note = "a condition ('where') can keep an element from being stored";
+    } else if (!site.stores()) {
       note = fmt::format("min(max({}, 0), {}) keeps it inside", index, print_expr(site.length - Expr(1), {}, true));
       note += site.ends.empty() ? ", as does a condition on its definition"
                                 : fmt::format(
@@ -278,7 +375,7 @@ class Checker {
     errors_.error(
         site.where,
         fmt::format("{} {} {} at index {}, which {}{}; dimension {} has the length {:.0f}", site.reader,
-                    site.stores ? "is stored in" : "reads", site.tensor, index, values, place, site.dim + 1, length),
+                    site.stores() ? "is stored in" : "reads", site.tensor, index, values, place, site.dim + 1, length),
         std::move(notes));
   }
 
@@ -304,13 +401,14 @@ ReadSites find_read_sites(const Algorithm& algorithm) {
     }
   SiteFinder finder(algorithm, out);
   for (const auto& [axis, length] : algorithm.lengths) finder.find_length(axis, length);
+  for (const Func& update : algorithm.updates) finder.find_update(update);
   for (const Func& func : algorithm.define) finder.find(func);
   return out;
 }
 
 void check_reads(const ReadSites& reads, const Extents& extents, const HostIntegers& data, Diagnostics& errors,
                  PlacesChecked places) {
-  if (!reads.sites.empty() || !reads.monotone.empty() || !reads.axis_lengths.empty())
+  if (!reads.sites.empty() || !reads.updates.empty() || !reads.monotone.empty() || !reads.axis_lengths.empty())
     Checker(reads, extents, data, errors, places).run();
 }
 
@@ -320,6 +418,10 @@ std::vector<std::string> index_inputs(const ReadSites& reads) {
     names.merge(tensors_read(site.index));
     for (const Expr& predicate : site.predicates) names.merge(tensors_read(predicate));
     for (const Expr& predicate : site.ends) names.merge(tensors_read(predicate));
+  }
+  for (const UpdatePlaces& update : reads.updates) {
+    for (const Expr& place : update.places) names.merge(tensors_read(place));
+    if (update.predicate) names.merge(tensors_read(*update.predicate));
   }
   for (const auto& [axis, length] : reads.axis_lengths) names.merge(tensors_read(length));
   std::erase_if(names, [&](const std::string& name) { return !reads.integers.contains(name); });

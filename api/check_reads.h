@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,7 +25,24 @@ struct ReadSite {
   std::set<std::string> tile_axes;
   std::vector<std::string> axes;
   Location where;
-  bool stores = false;
+  enum class Use : std::uint8_t {
+    reads,
+    places,  // of an output: items lie beside each other
+    updates,
+  };
+  Use use = Use::reads;
+  /// Of an update: it is looked at place by place wherever ranges don't do.
+  bool each_place = false;
+
+  bool stores() const { return use != Use::reads; }
+};
+/// Places of an update, without those dimensions along which an axis of their own keeps elements apart.
+struct UpdatePlaces {
+  std::string tensor;
+  std::vector<Expr> places;
+  std::vector<std::string> axes;  // of the places and the condition
+  std::optional<Expr> predicate;
+  Location where;
 };
 struct ReadSites {
   std::vector<ReadSite> sites;
@@ -32,6 +50,8 @@ struct ReadSites {
   /// Of ragged axes.
   std::map<std::string, Expr> axis_lengths;
   std::set<std::string> integers;
+  /// Of each update, where elements may have one place.
+  std::vector<UpdatePlaces> updates;
   /// Inputs that are promised to be monotone.
   std::vector<std::string> monotone;
 };
@@ -46,8 +66,8 @@ enum class PlacesChecked : std::uint8_t { few, all };
 
 /// Refuses reads, and stores of outputs at places of their own, that may leave their tensor for these extents, with the
 /// index and the length; ragged axes that are longer than their extents, or less than nothing; outputs of which two
-/// elements lie at one place; and inputs that are not as monotone as they say. What is read from an input which `data`
-/// lacks is the caller's promise.
+/// elements lie at one place; updates of which two do, where `places` is all; and inputs that are not as monotone as
+/// they say. What is read from an input which `data` lacks is the caller's promise.
 void check_reads(const ReadSites& reads, const Extents& extents, const HostIntegers& data, Diagnostics& errors,
                  PlacesChecked places = PlacesChecked::few);
 

@@ -73,11 +73,11 @@ void check_memory(const DeclaredTensor& declared, const TensorView& view, Diagno
           {}, fmt::format("{} with stride {} of dimension {} reaches past 2^63 bytes", name, view.strides[n], n + 1));
       return;
     }
-    if (declared.output && view.strides[n] == 0 && view.shape[n] > 1)
+    if (declared.is_written() && view.strides[n] == 0 && view.shape[n] > 1)
       errors.error({},
-                   fmt::format("{} is an output and has stride 0 over the {} elements of dimension {}", name,
-                               view.shape[n], n + 1),
-                   {"only inputs may be broadcast"});
+                   fmt::format("{} is {} and has stride 0 over the {} elements of dimension {}", name,
+                               declared.output ? "an output" : "updated", view.shape[n], n + 1),
+                   {"only inputs that are read alone may be broadcast"});
   }
   if (view.data == nullptr) {
     errors.error({}, fmt::format("{} has no memory", name));
@@ -217,7 +217,7 @@ void choose_parts(const Compiled& compiled, Extents& extents) {
   const auto& chosen = compiled.plan.chosen;
   if (!chosen) return;
   Extents known = extents;
-  known[LaunchPlan::kResident] = compiled.code->resident_blocks(0);
+  known[LaunchPlan::kResident] = compiled.code->resident_blocks(chosen->kernel);
   extents[chosen->extent] = evaluate_integer(chosen->value, known);
 }
 
@@ -362,7 +362,7 @@ std::unique_ptr<SettledLaunch> settle(const Compiled& compiled, const LaunchArgu
   for (const DeclaredTensor& declared : compiled.declared) {
     out->views.push_back(arguments.tensors.at(declared.name));
     out->views.back().data = nullptr;
-    writes = writes || (declared.output && !is_empty(out->views.back()));
+    writes = writes || (declared.is_written() && !is_empty(out->views.back()));
   }
   if (writes) bind_kernels(compiled, chosen, scalars, *out);
   return out;

@@ -36,7 +36,7 @@ std::string extents(const Export& exported) {
 
 std::string tensors(const Export& exported) {
   std::string out = "  /* Tensors in memory of the device; strides in elements, of any sign";
-  out += ", of inputs also 0. */\n";
+  out += ", of inputs that are not updated also 0. */\n";
   for (const DeclaredTensor& declared : exported.declared) {
     const bool is_map =
         std::any_of(exported.targets.begin(), exported.targets.end(), [&](const ExportedTarget& target) {
@@ -50,8 +50,11 @@ std::string tensors(const Export& exported) {
     const tile::Tensor& tensor = exported.tensor(declared.name);
     out +=
         fmt::format("  struct {{\n    {}void* data; /* {}, {}{}{} */\n    int64_t strides[{}];\n  }} {};\n",
-                    declared.output ? "" : "const ", declared.output ? "output" : "input", name_of(tensor.type),
-                    in_comment(shape_text(declared)),
+                    declared.is_written() ? "" : "const ",
+                    declared.output    ? "output"
+                    : declared.updated ? "input, updated"
+                                       : "input",
+                    name_of(tensor.type), in_comment(shape_text(declared)),
                     is_map ? "; TMA: the address and all strides but the last are multiples of 16 bytes and the last "
                              "stride is 1"
                            : "",
@@ -83,9 +86,14 @@ std::string promises(const Export& exported) {
     if (tensors_read(site.index).empty()) continue;
     const std::string line =
         fmt::format("{} is 0 to {} - 1 wherever ", print_expr(site.index, {}, true), print_expr(site.length, {}, true));
-    lines.push_back(line + (site.stores ? fmt::format("{} is stored, and no two elements have one place", site.tensor)
-                                        : fmt::format("{} is read", site.tensor)));
+    lines.push_back(line +
+                    (site.stores()
+                         ? fmt::format("{} is stored{}", site.tensor,
+                                       site.use == ReadSite::Use::places ? ", and no two elements have one place" : "")
+                         : fmt::format("{} is read", site.tensor)));
   }
+  for (const UpdatePlaces& update : exported.reads.updates)
+    lines.push_back(fmt::format("no two elements that an update stores into {} have one place", update.tensor));
   if (lines.empty()) return "";
   return fmt::format("/* The caller promises, and no launch checks:\n     {} */\n",
                      in_comment(fmt::format("{}", fmt::join(lines, "\n     "))));

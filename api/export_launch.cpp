@@ -40,7 +40,8 @@ class LaunchWriter {
   }
 
   CName name_of_extent(const std::string& name) const {
-    if (name == LaunchPlan::kResident) return {"astatide_resident_blocks(code, 0)", 1, 0x1p40};
+    if (name == LaunchPlan::kResident)
+      return {fmt::format("astatide_resident_blocks(code, {})", plan_.chosen->kernel), 1, 0x1p40};
     if (plan_.chosen && name == plan_.chosen->extent) return {"places->chosen", 1, static_cast<double>(INT32_MAX)};
     double least = 0, most = static_cast<double>(kLargestExtent);
     if (const auto known = program_.known.find(name); known != program_.known.end())
@@ -206,7 +207,7 @@ class LaunchWriter {
           "  ASTATIDE_TRY(astatide_check_tensor(code, {0}, a->{1}.data, {2}, shape_{1}, a->{1}.strides, {3}, {4}, "
           "error));\n",
           c_string(declared.name), declared.name, declared.dims.size(),
-          size_in_bytes(exported_.tensor(declared.name).type), declared.output ? 1 : 0);
+          size_in_bytes(exported_.tensor(declared.name).type), declared.is_written() ? 1 : 0);
     }
     for (const Scalar& scalar : exported_.request.algorithm.scalars)
       out +=
@@ -217,7 +218,7 @@ class LaunchWriter {
   std::string nothing_to_write() const {
     std::vector<std::string> empty;
     for (const DeclaredTensor& declared : exported_.declared) {
-      if (!declared.output) continue;
+      if (!declared.is_written()) continue;
       std::vector<std::string> zero;
       for (std::size_t n = 0; n < declared.dims.size(); ++n)
         zero.push_back(fmt::format("shape_{}[{}] == 0", declared.name, n));

@@ -40,7 +40,8 @@ LaunchPlan plan_launch(const tile::Program& program) {
   }
   if (program.parts)
     plan.chosen = LaunchPlan::Chosen{program.parts->extent,
-                                     tile::choice_of_parts(*program.parts, variable(LaunchPlan::kResident))};
+                                     tile::choice_of_parts(*program.parts, variable(LaunchPlan::kResident)),
+                                     program.number_of(program.parts->kernel)};
   return plan;
 }
 

@@ -39,10 +39,11 @@ struct LaunchPlan {
   std::vector<KernelPlan> kernels;
   std::vector<tile::Tensor> scratch;   // in the order of their places in the workspace
   std::vector<tile::Tensor> counters;  // words of 32 bits, 0 before and after a launch
-  /// The extent that launches choose, over the others and kResident: blocks of the first kernel that the device holds.
+  /// The extent that launches choose, over the others and kResident: blocks of that kernel that the device holds.
   struct Chosen {
     std::string extent;
     Expr value;
+    std::size_t kernel = 0;
   };
   std::optional<Chosen> chosen;
   static constexpr const char* kResident = "resident blocks";  // no name of an extent

@@ -236,6 +236,7 @@ std::string Measurer::State::check_small(Problem& own, const MeasureJob& job, co
     oracle = std::make_unique<OutputOracle>(own.algorithm, job.check_extents, std::map<std::string, double>{},
                                             own.small_inputs, allowance);
   HostTensors outputs = prepare_outputs(executable, job.check_extents);
+  outputs.merge(prepare_updated(own.algorithm, own.small_inputs));
   LaunchArguments arguments = on_device(own, job.check_extents);
   std::vector<void*> placed;
   for (const HostTensors* tensors : {&std::as_const(own.small_inputs), &std::as_const(outputs)})

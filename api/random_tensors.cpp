@@ -102,6 +102,17 @@ HostTensors prepare_outputs(const Executable& executable, const std::map<std::st
   return outputs;
 }
 
+HostTensors prepare_updated(const Algorithm& algorithm, const HostTensors& inputs) {
+  HostTensors out;
+  for (const auto& [name, tensor] : inputs) {
+    if (!algorithm.updates_input(name)) continue;
+    runtime::HostTensor copy = tensor;
+    if (tensor.data) copy.data = std::make_shared<std::vector<std::byte>>(*tensor.data);
+    out.emplace(name, std::move(copy));
+  }
+  return out;
+}
+
 TensorView view_of(const runtime::HostTensor& tensor) {
   return {tensor.data ? tensor.origin() : nullptr, tensor.dtype, tensor.shape, tensor.strides};
 }

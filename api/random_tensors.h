@@ -23,8 +23,11 @@ runtime::HostTensor random_tensor(const std::string& name, ScalarType dtype, std
 /// Outputs filled with NaN (all bits set), so that an element that nothing writes is seen.
 HostTensors prepare_outputs(const Executable& executable, const std::map<std::string, std::int64_t>& extents);
 
+/// Copies of the inputs that updates of the algorithm store into, for a launch to change: it finds them in `outputs`.
+HostTensors prepare_updated(const Algorithm& algorithm, const HostTensors& inputs);
+
 TensorView view_of(const runtime::HostTensor& tensor);
-/// What launches an executable on tensors of the host.
+/// What launches an executable on tensors of the host. One that is in both is that of the outputs.
 LaunchArguments launch_arguments(const HostTensors& inputs, const HostTensors& outputs,
                                  const std::map<std::string, double>& scalars,
                                  const std::map<std::string, std::int64_t>& extents);

@@ -66,8 +66,10 @@ std::string describe(const DeclaredTensor& tensor) {
 
 std::vector<DeclaredTensor> declared_tensors(const Algorithm& algorithm) {
   std::vector<DeclaredTensor> declared;
-  for (const Input& input : algorithm.inputs) declared.push_back({input.name, input.dims, false});
-  for (const std::string& output : algorithm.outputs) declared.push_back({output, shape_of(algorithm, output), true});
+  for (const Input& input : algorithm.inputs)
+    declared.push_back({input.name, input.dims, false, algorithm.updates_input(input.name)});
+  for (const std::string& output : algorithm.outputs)
+    declared.push_back({output, shape_of(algorithm, output), true, false});
   return declared;
 }
 
@@ -143,13 +145,16 @@ std::vector<AxisGroup> find_axis_groups(const Algorithm& algorithm) {
   Diagnostics ignored;  // a checked algorithm has none
   const std::map<std::string, Expr> axes = infer_axis_extents(algorithm, ignored);
   std::vector<AxisGroup> groups;
-  for (const Func& func : algorithm.define) {
-    visit(func.value, [&](const Expr& e) {
-      const auto* read = e.as<Read>();
-      if (read == nullptr) return;
-      for (const Expr& index : read->indices) add_group(index, algorithm, axes, groups);
-    });
+  const auto look = [&](const Expr& e) {
+    const auto* read = e.as<Read>();
+    if (read == nullptr) return;
+    for (const Expr& index : read->indices) add_group(index, algorithm, axes, groups);
+  };
+  for (const Func& update : algorithm.updates) {
+    for (const Expr& place : update.stored) add_group(place, algorithm, axes, groups);
+    visit(update.value, look);
   }
+  for (const Func& func : algorithm.define) visit(func.value, look);
   return groups;
 }
 

@@ -19,6 +19,9 @@ struct DeclaredTensor {
   std::string name;
   std::vector<Expr> dims;  // over extents
   bool output = false;
+  bool updated = false;  // an input that updates store into
+
+  bool is_written() const { return output || updated; }
 };
 std::vector<DeclaredTensor> declared_tensors(const Algorithm& algorithm);
 

@@ -138,6 +138,7 @@ tile::Program compile(const Algorithm& algorithm, const Schedule& schedule, cons
   tile::Program program = schedule.rewrite == RewriteMode::online
                               ? tile::lower_recurrence(algorithm, derive_online(cascade), schedule, lowering)
                               : tile::lower_cascade(algorithm, cascade, schedule, lowering);
+  if (!algorithm.updates.empty()) tile::add_updates(program, algorithm, lowering);
   program.multiples = cascade.multiples;
   if (schedule.fast_math)
     for (const Approximation& one : approximations_of(options.target)) program.approximate.push_back(one.op);

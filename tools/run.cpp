@@ -25,7 +25,8 @@ Result compute(const RunWords& words) {
   Result result;
   const Algorithm algorithm = load_algorithm(words.request.algorithm);
   const std::vector<FileWord> files = parse_file_words("--input", words.inputs, input_names(algorithm));
-  const std::vector<FileWord> destinations = parse_file_words("--output", words.launch.outputs, algorithm.outputs);
+  const std::vector<FileWord> destinations =
+      parse_file_words("--output", words.launch.outputs, written_names(algorithm));
   result.seed = static_cast<std::uint64_t>(parse_number(words.seed, "--seed", 0, INT64_MAX));
   TimingWish wish = words.launch.timing();
   wish.keep_mask_map = words.keep_mask_map;

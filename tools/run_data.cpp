@@ -51,6 +51,13 @@ std::vector<std::string> input_names(const Algorithm& algorithm) {
   return names;
 }
 
+std::vector<std::string> written_names(const Algorithm& algorithm) {
+  std::vector<std::string> names = algorithm.outputs;
+  for (const Input& input : algorithm.inputs)
+    if (algorithm.updates_input(input.name)) names.push_back(input.name);
+  return names;
+}
+
 std::vector<FileWord> parse_file_words(const std::string& flag, const std::vector<std::string>& words,
                                        const std::vector<std::string>& known) {
   std::vector<FileWord> files;

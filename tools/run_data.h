@@ -21,6 +21,8 @@ struct FileWord {
   bool is_safetensors() const { return path.ends_with(".safetensors"); }
 };
 std::vector<std::string> input_names(const Algorithm& algorithm);
+/// Outputs, and inputs that are updated.
+std::vector<std::string> written_names(const Algorithm& algorithm);
 
 /// "Q=q.npy", "Q=layer.safetensors", "all.safetensors". Throws UserError where the extension is another, or an .npy
 /// file has no name before it.

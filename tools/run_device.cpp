@@ -120,7 +120,8 @@ Measured run_on_cuda(const Executable& executable, int ordinal, const HostTensor
   const runtime::ScopedCurrent scope(context);
   const runtime::Stream stream = runtime::Stream::create(context);
   DeviceTensors tensors(context, stream);
-  for (const auto& [name, tensor] : inputs) arguments.tensors[name].data = tensors.put(name, tensor);
+  for (const auto& [name, tensor] : inputs)
+    if (!outputs.contains(name)) arguments.tensors[name].data = tensors.put(name, tensor);
   for (const auto& [name, tensor] : outputs) arguments.tensors[name].data = tensors.put(name, tensor);
   arguments.stream = stream.handle();
   std::optional<runtime::DeviceBuffer> workspace;

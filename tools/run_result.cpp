@@ -46,6 +46,7 @@ nlohmann::json to_json(const Result& result) {
     out["relative_error"] = number(check.relative_error);
     out["limit"] = check.limit;
     out["plain_error"] = check.plain_error;
+    if (check.changed > 0) out["changed"] = check.changed;
     if (check.wrong_nonfinite > 0) out["wrong_nonfinite"] = check.wrong_nonfinite;
   }
   nlohmann::json json = {{"ok", result.ok()},
@@ -103,6 +104,8 @@ std::string to_text(const Result& result) {
     if (check.wrong_nonfinite > 0)
       text += fmt::format("  {:<10} {} elements are infinite or NaN where they should not be, or the reverse\n", "",
                           check.wrong_nonfinite);
+    if (check.changed > 0)
+      text += fmt::format("  {:<10} {} elements that no update stores have changed\n", "", check.changed);
   }
   return text;
 }
@@ -164,6 +167,7 @@ HostTensors Result::launch(Engine& engine, const Executable& executable, const H
   HostTensors inputs = prepare_inputs(executable, given, extents, seed);
   check_indices(executable.algorithm(), extents, inputs, places);
   outputs = prepare_outputs(executable, extents);
+  outputs.merge(prepare_updated(executable.algorithm(), inputs));
   time = run_on_device(executable, device.device, inputs, outputs, scalars, extents, wish);
   if (time.launches > 1 && time.copied < 2 * time.cache_bytes)
     warnings.push_back(

@@ -91,6 +91,7 @@ Sanitized compute(const SanitizeWords& words) {
   HostTensors reference;
   for (std::uint64_t seed = first; seed < first + (how.preemptions ? 1 : seeds); ++seed) {
     HostTensors outputs = prepare_outputs(executable, out.extents);
+    outputs.merge(prepare_updated(algorithm, inputs));
     how.seed = seed;
     out.last = simulate(executable, launch_arguments(inputs, outputs, scalars, out.extents), how);
     out.runs += out.last.runs;

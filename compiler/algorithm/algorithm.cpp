@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/algorithm/names.h"
+
 namespace astatide {
 namespace {
 
@@ -16,6 +18,7 @@ const T* find_named(const std::vector<T>& items, const std::string& name) {
 const Extent* Algorithm::find_extent(const std::string& wanted) const { return find_named(extents, wanted); }
 const Scalar* Algorithm::find_scalar(const std::string& wanted) const { return find_named(scalars, wanted); }
 const Input* Algorithm::find_input(const std::string& wanted) const { return find_named(inputs, wanted); }
+bool Algorithm::updates_input(const std::string& wanted) const { return find_named(updates, wanted) != nullptr; }
 const Func* Algorithm::find_func(const std::string& wanted) const { return find_named(define, wanted); }
 
 bool equal(const Algorithm& a, const Algorithm& b) {
@@ -34,9 +37,18 @@ bool equal(const Algorithm& a, const Algorithm& b) {
          std::equal(a.extents.begin(), a.extents.end(), b.extents.begin(), b.extents.end(), same_extent) &&
          std::equal(a.scalars.begin(), a.scalars.end(), b.scalars.begin(), b.scalars.end(), same_scalar) &&
          std::equal(a.inputs.begin(), a.inputs.end(), b.inputs.begin(), b.inputs.end(), same_input) &&
+         std::equal(a.updates.begin(), a.updates.end(), b.updates.begin(), b.updates.end(), same_func) &&
          std::equal(a.define.begin(), a.define.end(), b.define.begin(), b.define.end(), same_func) &&
          a.outputs == b.outputs && a.output_dims == b.output_dims && a.sizes == b.sizes && a.axes == b.axes &&
          a.lengths == b.lengths;
+}
+
+Func make_update(const Algorithm& algorithm, const std::string& input, std::vector<Expr> places, Expr value,
+                 std::optional<Expr> where_predicate, Location where) {
+  Func out{input, {}, std::move(value), std::move(where_predicate), std::move(where), std::move(places)};
+  const NameKinds names = name_kinds(algorithm);
+  for (const Expr& place : out.stored) add_axes_of(place, names, out.indices);
+  return out;
 }
 
 std::vector<Expr> shape_of(const Algorithm& algorithm, const std::string& func) {

@@ -57,6 +57,7 @@ struct Func {
   Location where;
   /// Of an output whose elements lie at other places than their own indices: O[offset[b] + i, h, e]. One expression a
   /// dimension of the tensor (output_dims), over the axes, extents and inputs of integers. Empty: at its own indices.
+  /// Of an update: the places in the input, `name`, always.
   std::vector<Expr> stored{};
 };
 
@@ -66,6 +67,11 @@ struct Algorithm {
   std::vector<Extent> extents;
   std::vector<Scalar> scalars;
   std::vector<Input> inputs;
+  /// Elements that are stored into inputs before anything is defined, in order: what is read of such an input later, by
+  /// an update below or a definition, is what it holds then. An element whose predicate is false is not stored, and its
+  /// places are not looked at; what no update stores keeps its bits. No update reads what it or one below it stores, so
+  /// that a launch that is repeated stores the same again.
+  std::vector<Func> updates{};
   /// In order; a definition reads inputs and earlier definitions only.
   std::vector<Func> define;
   std::vector<std::string> outputs;
@@ -84,13 +90,16 @@ struct Algorithm {
   const Scalar* find_scalar(const std::string& name) const;
   const Input* find_input(const std::string& name) const;
   const Func* find_func(const std::string& name) const;
+  /// Whether any update stores into the input.
+  bool updates_input(const std::string& name) const;
 };
 
 /// Equal up to places.
 bool equal(const Algorithm& a, const Algorithm& b);
 
-/// The extent of every axis of every definition: the extent that the axis indexes directly in some read, or what `axes`
-/// says. All problems are collected into `errors` ("axis d is D in Q and Dv in V").
+/// The extent of every axis of every definition and update: the extent that the axis indexes directly in some read, or
+/// what `axes` says; of an update else that of the dimension along which it stores. All problems are collected into
+/// `errors` ("axis d is D in Q and Dv in V").
 std::map<std::string, Expr> infer_axis_extents(const Algorithm& algorithm, Diagnostics& errors);
 
 /// Refuses an algorithm that means nothing: unknown and unused names, wrong numbers of indices, axes without an extent,
@@ -100,7 +109,8 @@ void check_algorithm(const Algorithm& algorithm);
 /// The same, with the length of each ragged axis in place of its extent.
 std::map<std::string, Expr> infer_axis_lengths(const Algorithm& algorithm, Diagnostics& errors);
 
-/// The algorithm without ragged axes: what they have no elements for is absent, and outputs lie at their own indices.
+/// The algorithm without ragged axes: what they have no elements for is absent, and outputs lie at their own indices
+/// (updates where they are stored).
 /// What the evaluator computes.
 Algorithm with_lengths_as_predicates(const Algorithm& algorithm);
 /// Adds the axis with its extent, or with a length and the extent that bounds it: length <= extent.
@@ -118,6 +128,9 @@ Algorithm parse_algorithm(const std::string& text, const std::string& file);
 Expr parse_expr(const std::string& text, const Location& at, bool in_index = false);
 /// Reads "S[b,h,i,j] = expr where predicate".
 Func parse_definition(const std::string& text, const Location& at);
+/// An update: its axes are the names in its places that are neither extents nor scalars, in their order.
+Func make_update(const Algorithm& algorithm, const std::string& input, std::vector<Expr> places, Expr value,
+                 std::optional<Expr> where_predicate, Location where);
 
 /// A JSON Schema (draft 2020-12) of algorithm files, for people's editors: examples/schema.json.
 std::string algorithm_json_schema();

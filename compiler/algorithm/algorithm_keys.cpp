@@ -33,6 +33,10 @@ constexpr std::array kKeys{
                      "LENGTH <= EXTENT.",
                      R"("type": "object", "propertyNames": {"$ref": "#/$defs/name"}, )"
                      R"("additionalProperties": {"type": ["string", "integer"]})"},
+    AlgorithmKeyInfo{AlgorithmKey::updates, "updates", false,
+                     "What is stored into inputs before all definitions, in order: INPUT[places] = expression where "
+                     "condition. Places are integers over axes, extents and inputs of integers; nothing is reduced.",
+                     R"("type": "array", "items": {"type": "string"}, "minItems": 1)"},
     AlgorithmKeyInfo{AlgorithmKey::define, "define", true,
                      "Definitions, each of inputs and earlier ones: NAME[axes] = expression where condition.",
                      R"("type": "array", "items": {"type": "string"}, "minItems": 1)"},

@@ -9,7 +9,7 @@
 namespace astatide {
 
 /// The keys of an algorithm file, in the order in which they are read and printed.
-enum class AlgorithmKey { algorithm, extents, scalars, inputs, axes, define, outputs, sizes };
+enum class AlgorithmKey { algorithm, extents, scalars, inputs, axes, updates, define, outputs, sizes };
 
 struct AlgorithmKeyInfo {
   AlgorithmKey key;

@@ -28,6 +28,9 @@ class AxisExtents {
       before = found_.size();
       visit_reads(false);
     } while (found_.size() > before);
+    // Fewer elements than the dimension has may be stored: it says how many there are only where nothing else does.
+    for (const Func& update : algorithm_.updates)
+      look_at_read(update, update.value, {update.name, update.stored}, false);
     visit_reads(true);
     report_unknown();
     std::map<std::string, Expr> out;
@@ -37,13 +40,22 @@ class AxisExtents {
 
  private:
   void visit_reads(bool report) {
-    for (const Func& func : algorithm_.define) {
-      const auto look = [&](const Expr& e) {
-        if (const auto* r = e.as<Read>()) look_at_read(func, e, *r, report);
-      };
-      visit(func.value, look);
-      if (func.where_predicate) visit(*func.where_predicate, look);
+    for (const Func& update : algorithm_.updates) {
+      visit_reads(update, report);
+      for (const Expr& place : update.stored)
+        visit(place, [&](const Expr& e) {
+          if (const auto* r = e.as<Read>()) look_at_read(update, e, *r, report);
+        });
     }
+    for (const Func& func : algorithm_.define) visit_reads(func, report);
+  }
+
+  void visit_reads(const Func& func, bool report) {
+    const auto look = [&](const Expr& e) {
+      if (const auto* r = e.as<Read>()) look_at_read(func, e, *r, report);
+    };
+    visit(func.value, look);
+    if (func.where_predicate) visit(*func.where_predicate, look);
   }
 
   /// Nothing where the read or the dimension is wrong, which is said elsewhere.
@@ -103,7 +115,7 @@ class AxisExtents {
   void report_unknown() {
     // What can't be found might have given the extent.
     if (reads_unknown_) return;
-    for (const Func& func : algorithm_.define) {
+    const auto report_of = [&](const Func& func) {
       std::vector<std::string> axes = func.indices;
       visit(func.value, [&](const Expr& e) {
         if (const auto* r = e.as<Reduce>()) axes.push_back(r->axis);
@@ -114,7 +126,9 @@ class AxisExtents {
               func.where,
               "axis " + quoted(axis) + " of " + func.name + " has no extent: it indexes no dimension by itself",
               {"say it with axes: {" + quoted(axis) + ": EXTENT}"});
-    }
+    };
+    for (const Func& update : algorithm_.updates) report_of(update);
+    for (const Func& func : algorithm_.define) report_of(func);
   }
 
   const Algorithm& algorithm_;

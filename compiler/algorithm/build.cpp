@@ -66,6 +66,20 @@ AlgorithmBuilder& AlgorithmBuilder::define(const std::string& name, const std::v
   return *this;
 }
 
+AlgorithmBuilder& AlgorithmBuilder::update(const std::string& line) {
+  const Location where{"update " + std::to_string(algorithm_.updates.size() + 1) + " of " + quoted(algorithm_.name), 1,
+                       1, line};
+  algorithm_.updates.push_back(parse_update(SourceText(line, where), name_kinds(algorithm_)));
+  return *this;
+}
+
+AlgorithmBuilder& AlgorithmBuilder::update(const std::string& input, std::vector<Expr> places, Expr value,
+                                           std::optional<Expr> where) {
+  algorithm_.updates.push_back(make_update(algorithm_, input, std::move(places), std::move(value), std::move(where),
+                                           Location{"update of " + quoted(input), 0, 0, ""}));
+  return *this;
+}
+
 AlgorithmBuilder& AlgorithmBuilder::outputs(const std::vector<std::string>& names) {
   algorithm_.outputs.insert(algorithm_.outputs.end(), names.begin(), names.end());
   return *this;

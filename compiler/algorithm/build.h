@@ -54,6 +54,11 @@ class AlgorithmBuilder {
   AlgorithmBuilder& define(const std::string& line);
   AlgorithmBuilder& define(const std::string& name, const std::vector<std::string>& indices, Expr value,
                            std::optional<Expr> where = std::nullopt);
+  /// An update as a line of an algorithm file, or as a formula: the places in the input, one a dimension. Its axes are
+  /// the names in them that are no extents or scalars.
+  AlgorithmBuilder& update(const std::string& line);
+  AlgorithmBuilder& update(const std::string& input, std::vector<Expr> places, Expr value,
+                           std::optional<Expr> where = std::nullopt);
   AlgorithmBuilder& outputs(const std::vector<std::string>& names);
   /// One that is stored at places of its own, with the dimensions of its tensor.
   AlgorithmBuilder& output(const std::string& name, const std::vector<std::string>& dims);

@@ -18,11 +18,12 @@ struct Known {
   bool name = true;
   bool outputs = true;
   bool sizes = true;
+  bool updates = true;
   /// Where the extents of axes were given.
   std::map<std::string, Location> axes;
 
   /// Where something is missing, nothing can be called unused.
-  bool all_uses() const { return unread.empty() && outputs; }
+  bool all_uses() const { return unread.empty() && outputs && updates; }
 };
 
 /// check_algorithm, collecting.

@@ -16,6 +16,7 @@ class AlgorithmChecker {
     check_names();
     scope_.axis_extents = infer_axis_extents(algorithm_, errors_);
     check_declarations();
+    for (std::size_t n = 0; n < algorithm_.updates.size(); ++n) check_update(n, scope_, errors_);
     for (const Func& func : algorithm_.define) {
       check_definition(func, scope_, errors_);
       scope_.defined.insert(func.name);
@@ -49,6 +50,8 @@ class AlgorithmChecker {
     for (const Input& input : algorithm_.inputs) check_name(input.name, "input", input.where);
     for (const Func& func : algorithm_.define) check_name(func.name, "definition", func.where);
     std::set<std::string> reported;
+    for (const Func& update : algorithm_.updates)
+      for (const std::string& axis : update.indices) check_axis(axis, update.where, reported);
     for (const Func& func : algorithm_.define) {
       std::set<std::string> own;
       for (const std::string& axis : func.indices) {

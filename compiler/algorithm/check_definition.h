@@ -25,6 +25,9 @@ struct Scope {
 /// Axes, names, numbers of indices and types of one definition.
 void check_definition(const Func& func, Scope& scope, Diagnostics& errors);
 
+/// The same of an update, with what it may read and where it may store: `number` counts those of the algorithm.
+void check_update(std::size_t number, Scope& scope, Diagnostics& errors);
+
 /// An expression of integers over extents: a dimension, or the extent of an axis.
 void check_extent_expression(const Expr& e, const std::string& what, const Location& where, Scope& scope,
                              Diagnostics& errors);

@@ -84,6 +84,7 @@ class Evaluator {
 
   std::map<std::string, DoubleTensor> evaluate() {
     std::map<std::string, DoubleTensor> outputs;
+    for (const Func& func : plain_.updates) update(func);
     for (std::size_t i = 0; i < plain_.define.size(); ++i) {
       const Func& func = plain_.define[i];
       evaluate_definition(func);
@@ -96,6 +97,7 @@ class Evaluator {
       }
       forget_after(i);
     }
+    outputs.merge(updated_);
     return outputs;
   }
 
@@ -166,16 +168,37 @@ class Evaluator {
       throw UserError(func.where, func.name + " has the shape " + print_shape(out.shape) +
                                       ", the evaluator holds at most 2147483648 elements of an output");
     out.values.assign(static_cast<std::size_t>(size), std::numeric_limits<double>::quiet_NaN());
+    // What is absent in an output is stored as 0.
+    store(func, value, false, within_lengths(algorithm_, func.indices), out);
+    return out;
+  }
+
+  void update(const Func& func) {
+    DoubleTensor& out = updated_.try_emplace(func.name, arguments_.inputs.at(func.name)).first->second;
+    Func elements = func;
+    elements.name = "what is stored into " + func.name;  // no name of an algorithm
+    evaluate_definition(elements);
+    Evaluated& value = evaluated_.at(elements.name);
+    if (const auto rounding = rounded_.definitions.find(func.name); rounding != rounded_.definitions.end())
+      for (std::int64_t n = 0; n < value.size; ++n) value.values[n] = rounding->second(value.values[n], 0);
+    store(func, value, true, func.where_predicate, out);
+    forget(elements.name);
+    for (TapeTensor& tensor : tensors_)
+      if (tensor.name == func.name) tensor.values = out.values.data();
+  }
+
+  /// Puts elements at their places, those that `predicate` has and, with `only_present`, that are not absent.
+  void store(const Func& func, const Evaluated& value, bool only_present, const std::optional<Expr>& predicate,
+             DoubleTensor& out) {
     std::vector<std::string> places;
     for (std::size_t dim = 0; dim < func.stored.size(); ++dim) {
       places.push_back(func.name + " at dimension " + std::to_string(dim + 1));
-      evaluate_definition(
-          {places.back(), func.indices, func.stored[dim], within_lengths(algorithm_, func.indices), func.where});
+      evaluate_definition({places.back(), func.indices, func.stored[dim], predicate, func.where});
     }
     std::vector<bool> taken(out.values.size(), false);
     for (std::int64_t n = 0; n < value.size; ++n) {
       std::size_t offset = 0;
-      bool present = true;
+      bool present = !only_present || !value.present || value.present[n];
       for (std::size_t dim = 0; dim < places.size() && present; ++dim) {
         const Evaluated& place = evaluated_.at(places[dim]);
         present = !place.present || place.present[n];
@@ -190,15 +213,17 @@ class Evaluator {
       if (!present) continue;
       if (taken[offset])
         throw UserError(func.where, func.name + " has two elements at one place of its tensor",
-                        {"offsets and lengths of items must not overlap"});
+                        {only_present ? "which of them it would hold is not said: a condition can leave one out"
+                                      : "offsets and lengths of items must not overlap"});
       taken[offset] = true;
       out.values[offset] = value.values[n];
     }
-    for (const std::string& place : places) {
-      std::erase_if(tensors_, [&](const TapeTensor& tensor) { return tensor.name == place; });
-      evaluated_.erase(place);
-    }
-    return out;
+    for (const std::string& place : places) forget(place);
+  }
+
+  void forget(const std::string& name) {
+    std::erase_if(tensors_, [&](const TapeTensor& tensor) { return tensor.name == name; });
+    evaluated_.erase(name);
   }
 
   void run_rows(const CompiledDefinition& compiled, Evaluated& value) const {
@@ -251,6 +276,7 @@ class Evaluator {
   TapeContext context_;
   std::vector<TapeTensor> tensors_;
   std::map<std::string, Evaluated> evaluated_;
+  std::map<std::string, DoubleTensor> updated_;  // inputs, as updates leave them
 };
 
 }  // namespace

@@ -33,13 +33,14 @@ enum class Precision : std::uint8_t { f64, f32 };
 struct Roundings {
   using Function = std::function<double(double)>;
   using ElementFunction = std::function<double(double value, std::int64_t row)>;
-  std::map<std::string, ElementFunction> definitions;
+  std::map<std::string, ElementFunction> definitions;  // and what updates store, by the input
   std::map<Op, Function> operations;
 };
 
-/// Evaluates the outputs of any algorithm in double precision, straight from its meaning: the oracle of all tests. An
-/// output element that is absent (its own predicate is false) is 0. Reductions over nothing give their unit. Slow: time
-/// and memory grow with the product of all extents; throws UserError where a definition has more than 2^31 elements.
+/// Evaluates the outputs of any algorithm, and what updates make of inputs, by the inputs' names, in double precision,
+/// straight from its meaning: the oracle of all tests. An output element that is absent (its own predicate is false) is
+/// 0. Reductions over nothing give their unit. Slow: time and memory grow with the product of all extents; throws
+/// UserError where a definition has more than 2^31 elements.
 std::map<std::string, DoubleTensor> evaluate(const Algorithm& algorithm, const Arguments& arguments,
                                              Precision precision = Precision::f64, const Roundings& rounded = {});
 

@@ -44,11 +44,15 @@ Algorithm with_lengths_as_predicates(const Algorithm& algorithm) {
   Algorithm out = algorithm;
   out.lengths.clear();
   out.output_dims.clear();
-  for (Func& func : out.define) {
-    func.stored.clear();
-    // In front of what was written: that need not mean anything for elements which are not there.
+  // In front of what was written: that need not mean anything for elements which are not there.
+  const auto add_lengths = [&](Func& func) {
     if (const auto present = within_lengths(algorithm, func.indices))
       func.where_predicate = func.where_predicate ? logical_and(*present, *func.where_predicate) : *present;
+  };
+  for (Func& update : out.updates) add_lengths(update);
+  for (Func& func : out.define) {
+    func.stored.clear();
+    add_lengths(func);
     func.value = transform(func.value, [&](const Expr& e) {
       const auto* r = e.as<Reduce>();
       if (!r || !algorithm.lengths.contains(r->axis)) return e;

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "compiler/support/characters.h"
+#include "compiler/support/contains.h"
 
 namespace astatide {
 namespace {
@@ -77,6 +78,13 @@ NameKinds name_kinds(const Algorithm& algorithm) {
   for (const Input& input : algorithm.inputs)
     if (input.dtype && !is_floating(*input.dtype)) names.integer_tensors.insert(input.name);
   return names;
+}
+
+void add_axes_of(const Expr& place, const NameKinds& names, std::vector<std::string>& axes) {
+  visit(place, [&](const Expr& e) {
+    const auto* v = e.as<Variable>();
+    if (v && !names.values.contains(v->name) && !astatide::contains(axes, v->name)) axes.push_back(v->name);
+  });
 }
 
 bool is_built_from_integers(const Expr& e, const NameKinds& names, bool real_division) {

@@ -2,6 +2,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "compiler/algorithm/algorithm.h"
 #include "compiler/algorithm/expr.h"
@@ -27,6 +28,9 @@ struct NameKinds {
 
 /// Extents and scalars of an algorithm, and its inputs of integers.
 NameKinds name_kinds(const Algorithm& algorithm);
+
+/// Adds the axes that a place names, each once, in their order: every variable but extents and scalars.
+void add_axes_of(const Expr& place, const NameKinds& names, std::vector<std::string>& axes);
 
 /// Built from variables that are not reals, integer literals, reads of integer tensors, and + - * / % min max abs
 /// select of those. `real_division` says whether a real division in it is overlooked.

@@ -60,6 +60,9 @@ class AlgorithmReader {
       case AlgorithmKey::algorithm:
         known_.name = false;
         break;
+      case AlgorithmKey::updates:
+        known_.updates = false;
+        break;
       case AlgorithmKey::define:
         break;
     }
@@ -127,6 +130,8 @@ class AlgorithmReader {
         return read_inputs(node);
       case AlgorithmKey::axes:
         return read_axes(node);
+      case AlgorithmKey::updates:
+        return read_updates(node);
       case AlgorithmKey::define:
         return read_definitions(node);
       case AlgorithmKey::outputs:
@@ -214,6 +219,25 @@ class AlgorithmReader {
         add_axis(algorithm_, node.keys[i].value, *e);
         known_.axes.insert_or_assign(node.keys[i].value, node.keys[i].where);
       }
+  }
+
+  void read_updates(const YamlNode& node) {
+    if (!expect(node.is_sequence(), node, "a list of updates, each INPUT[places] = expression,") ||
+        !few_enough(node, "updates"))
+      return;
+    const NameKinds names = name_kinds(algorithm_);
+    for (const YamlNode& item : node.items) {
+      if (item.is_map()) {
+        errors_.error(item.where, "an update expected, found a map", {"put the line in double quotes"});
+        continue;
+      }
+      if (!expect(item.is_scalar(), item, "an update, INPUT[places] = expression,")) continue;
+      try {
+        algorithm_.updates.push_back(parse_update(document_.source_of(item), names));
+      } catch (const UserError& problem) {
+        take(problem);
+      }
+    }
   }
 
   void read_definitions(const YamlNode& node) {

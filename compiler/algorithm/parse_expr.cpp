@@ -111,18 +111,38 @@ class Parser {
     expect("]", "after the axes");
     for (const Expr& place : places) add_axes(place, own, func.indices);
     if (!own) func.stored = std::move(places);
-    expect("=", "between the axes and the expression of a definition");
+    return with_value(std::move(func), "a definition");
+  }
+
+  Func whole_update() {
+    Func func;
+    const Token& name = peek();
+    func.where = source_.at(name.offset);
+    func.name = parse_name("an update starts with the input that it stores into: INPUT[places] = expression");
+    expect("[", "after the name of the input: INPUT[places] = expression");
+    while (!at_symbol("]")) {
+      if (!func.stored.empty()) expect(",", "between places");
+      func.stored.push_back(parse_place());
+    }
+    expect("]", "after the places");
+    for (const Expr& place : func.stored) add_axes_of(place, names_, func.indices);
+    return with_value(std::move(func), "an update");
+  }
+
+ private:
+  /// What follows the brackets.
+  Func with_value(Func func, const std::string& what) {
+    expect("=", "between the axes and the expression of " + what);
     func.value = parse_infix(kOrStrength).e;
     if (at_word("where")) {
       advance();
       func.where_predicate = parse_infix(kOrStrength).e;
-      if (at_word("where")) fail(peek(), "a definition has one 'where'; join conditions with 'and'");
+      if (at_word("where")) fail(peek(), what + " has one 'where'; join conditions with 'and'");
     }
     expect_end();
     return func;
   }
 
- private:
   const Token& peek(std::size_t ahead = 0) const { return tokens_[std::min(at_ + ahead, tokens_.size() - 1)]; }
   const Token& advance() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }
   bool at_symbol(std::string_view text, std::size_t ahead = 0) const {
@@ -171,10 +191,9 @@ class Parser {
   /// The axes of a definition, in the order in which its places name them; twice only where they are `own`, which is
   /// refused later.
   void add_axes(const Expr& place, bool own, std::vector<std::string>& axes) const {
+    if (!own) return add_axes_of(place, names_, axes);
     visit(place, [&](const Expr& e) {
-      const auto* v = e.as<Variable>();
-      if (!v || (!own && (names_.values.contains(v->name) || astatide::contains(axes, v->name)))) return;
-      axes.push_back(v->name);
+      if (const auto* v = e.as<Variable>()) axes.push_back(v->name);
     });
   }
 
@@ -409,6 +428,10 @@ Expr parse_expr(const SourceText& source, const NameKinds& names, bool in_index)
 
 Func parse_definition(const SourceText& source, const NameKinds& names) {
   return Parser(source, names, false).whole_definition();
+}
+
+Func parse_update(const SourceText& source, const NameKinds& names) {
+  return Parser(source, names, false).whole_update();
 }
 
 Expr parse_expr(const std::string& text, const Location& at, bool in_index) {

@@ -55,6 +55,13 @@ std::string print_map(const std::string& key, const std::vector<std::string>& en
   return key + ":\n  " + join(entries, "\n  ", self) + "\n";
 }
 
+/// A list of definitions, or of updates.
+std::string print_lines(const std::string& key, const std::vector<Func>& lines, const NameKinds& names) {
+  std::string out = key + ":\n";
+  for (const Func& func : lines) out += "  - " + print_definition(func, names) + "\n";
+  return out;
+}
+
 std::string print_section(AlgorithmKey key, const Algorithm& a) {
   const std::string name(info(key).name);
   const NameKinds names = name_kinds(a);
@@ -78,11 +85,10 @@ std::string print_section(AlgorithmKey key, const Algorithm& a) {
         entries.push_back(axis + ": " + in_flow(print_expr(e, names, true)));
       }
       return entries.empty() ? "" : print_map(name, entries);
-    case AlgorithmKey::define: {
-      std::string out = name + ":\n";
-      for (const Func& func : a.define) out += "  - " + print_definition(func, names) + "\n";
-      return out;
-    }
+    case AlgorithmKey::updates:
+      return a.updates.empty() ? "" : print_lines(name, a.updates, names);
+    case AlgorithmKey::define:
+      return print_lines(name, a.define, names);
     case AlgorithmKey::outputs:
       if (a.output_dims.empty()) return name + ": [" + join(a.outputs, ", ", self) + "]\n";
       for (const std::string& output : a.outputs) {

@@ -93,15 +93,17 @@ std::string print_mathematics(const Algorithm& algorithm) {
   const NameKinds names = name_kinds(algorithm);
   const MathematicsPrinter printer(names);
   std::string out;
-  for (const Func& func : algorithm.define) {
+  const auto add = [&](const Func& func, const std::string& becomes) {
     std::string indices;
     if (func.stored.empty())
       for (const std::string& index : func.indices) indices += (indices.empty() ? "" : ",") + index;
     for (const Expr& place : func.stored) indices += (indices.empty() ? "" : ", ") + print_expr(place, names, true);
-    out += func.name + "[" + indices + "] = " + printer.print(func.value);
+    out += func.name + "[" + indices + "]" + becomes + printer.print(func.value);
     if (func.where_predicate) out += "  where " + print_expr(*func.where_predicate, names);
     out += "\n";
-  }
+  };
+  for (const Func& update : algorithm.updates) add(update, " <- ");
+  for (const Func& func : algorithm.define) add(func, " = ");
   return out;
 }
 

@@ -51,8 +51,9 @@ constexpr int kDeepestExpression = 200;
 constexpr std::size_t kLongestExpression = 64 * 1024;
 constexpr std::size_t kLongestFile = 1024 * 1024;
 
-/// parse_expr and parse_definition among known names.
+/// parse_expr and parse_definition among known names, and "INPUT[places] = expr where predicate".
 Expr parse_expr(const SourceText& source, const NameKinds& names, bool in_index);
 Func parse_definition(const SourceText& source, const NameKinds& names);
+Func parse_update(const SourceText& source, const NameKinds& names);
 
 }  // namespace astatide

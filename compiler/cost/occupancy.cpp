@@ -59,7 +59,7 @@ Registers registers_of(const tile::Kernel& kernel, const Target& target) {
 std::map<std::string, std::int64_t> launch_extents(const tile::Program& program, const Target& target,
                                                    std::map<std::string, std::int64_t> extents) {
   if (!program.parts || extents.contains(program.parts->extent)) return extents;
-  const tile::Kernel& kernel = program.kernels.front();
+  const tile::Kernel& kernel = program.kernels[program.number_of(program.parts->kernel)];
   std::int64_t blocks = 1;
   if (target.is_cuda() && kernel.threads() > 0)
     blocks = occupancy_of(target, kernel.block_threads(), std::max<std::int64_t>(0, kernel.shared_bytes),

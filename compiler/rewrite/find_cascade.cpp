@@ -48,12 +48,26 @@ struct Resolved {
   bool reads_reductions = false;
 };
 
+std::set<std::string> axes_of_definitions(const Algorithm& algorithm) {
+  std::set<std::string> axes;
+  for (const Func& func : algorithm.define) {
+    axes.insert(func.indices.begin(), func.indices.end());
+    visit(func.value, [&](const Expr& e) {
+      if (const auto* r = e.as<Reduce>()) axes.insert(r->axis);
+    });
+  }
+  return axes;
+}
+
 class CascadeFinder {
  public:
   explicit CascadeFinder(const Algorithm& algorithm) : algorithm_(algorithm), names_(names_of(algorithm)) {
     Diagnostics problems;
     cascade_.axis_extents = infer_axis_extents(algorithm, problems);
     problems.throw_if_any();
+    // Axes of updates are none of what is reduced.
+    const std::set<std::string> axes = axes_of_definitions(algorithm);
+    std::erase_if(cascade_.axis_extents, [&](const auto& entry) { return !axes.contains(entry.first); });
     definitions_ = with_canonical_axes(needed_definitions(algorithm), infer_axis_lengths(algorithm, problems));
     for (const Func& func : definitions_) by_name_[func.name] = &func;
     cascade_.positive = positive_names(algorithm);

@@ -19,7 +19,7 @@ class FreshNames {
   std::set<std::string> taken_;
 };
 
-/// Every name of an algorithm: extents, scalars, inputs, definitions and axes.
+/// Every name of an algorithm: extents, scalars, inputs, definitions and their axes. Those of updates are their own.
 std::set<std::string> names_of(const Algorithm& algorithm);
 /// Every name that occurs in a cascade.
 std::set<std::string> names_of(const Cascade& cascade);

@@ -90,7 +90,8 @@ std::map<std::string, DoubleTensor> run_kernels(const Program& program, const st
 
   std::map<std::string, DoubleTensor> outputs;
   for (const Tensor& tensor : program.tensors)
-    if (tensor.role == Tensor::Role::output) outputs.emplace(tensor.name, std::move(tensors.at(tensor.name)));
+    if (tensor.role == Tensor::Role::output || tensor.updated)
+      outputs.emplace(tensor.name, std::move(tensors.at(tensor.name)));
   return outputs;
 }
 

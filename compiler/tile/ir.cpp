@@ -82,6 +82,12 @@ Mem* Kernel::find(const TileName& tile) {
   return nullptr;
 }
 
+std::size_t Program::number_of(const std::string& kernel) const {
+  const auto found = std::find_if(kernels.begin(), kernels.end(), [&](const Kernel& k) { return k.name == kernel; });
+  if (found == kernels.end()) throw InternalError("no kernel is named " + kernel);
+  return static_cast<std::size_t>(found - kernels.begin());
+}
+
 const Tensor* Program::find_tensor(const std::string& tensor) const {
   for (const Tensor& candidate : tensors)
     if (candidate.name == tensor) return &candidate;

@@ -21,8 +21,8 @@
 //
 // clang-format off
 //   program  = "program" NAME fact* tensor* kernel+              in launch order; scratch tensors join them
-//   fact     = "extents" NAME,* | "parts" NAME "for" int "blocks each, at most" int | "known" (NAME "=" N),* | "bound" (NAME "<=" N),* | "scalars" NAME,* | "approximate" FUNCTION,*
-//   tensor   = ("input" | "output" | "scratch" | "counters" | "block") NAME ":" TYPE "[" int,* "]" ["monotone"] ["offset" N]
+//   fact     = "extents" NAME,* | "parts" NAME "of" KERNEL "for" int "blocks each, at most" int | "known" (NAME "=" N),* | "bound" (NAME "<=" N),* | "scalars" NAME,* | "approximate" FUNCTION,*
+//   tensor   = ("input" | "output" | "scratch" | "counters" | "block") NAME ":" TYPE "[" int,* "]" ["monotone"] ["updated"] ["offset" N]
 //   kernel   = "kernel" NAME "tiles" "(" (VAR ":" int ["descending"]),* ")" ["groups" int] ["where" expr] ["persistent" ORDER] ["cluster" VAR N] ["threads" N "x" N ["teams" N]] ["producers" N] ["warpgroup" VAR] ["alternate"] ["mask_map"] ["of" "masks"] ["lanes" N] ["shared" N] ["blocks" N] stage* [overlap] hold* mem* block
 //   stage    = "stage" TENSOR "at" VAR "in" SPACE ["ring" N] ["width" N] ["via" VIA] ["align" AXIS N] ["held"]   until stage_tiles
 //   overlap  = "overlap" T "cover" N "/" N                                                     until overlap
@@ -406,7 +406,8 @@ struct Kernel {
 /// holds at once, at least 1 and at most `most`.
 struct ChosenParts {
   std::string extent;
-  Expr blocks, most;  // over the extents that are given
+  Expr blocks, most;   // over the extents that are given
+  std::string kernel;  // whose blocks they are
 
   /// `resident`: blocks of the kernel that the machine holds at once.
   std::int64_t choose(const std::map<std::string, std::int64_t>& extents, std::int64_t resident) const;
@@ -416,8 +417,8 @@ struct ChosenParts {
 
 struct Program {
   std::string name;
-  std::vector<std::string> extents;            // run-time extents, in the algorithm's order, then those chosen
-  std::optional<ChosenParts> parts;            // of the first kernel
+  std::vector<std::string> extents;  // run-time extents, in the algorithm's order, then those chosen
+  std::optional<ChosenParts> parts;
   std::map<std::string, std::int64_t> known;   // extents that are fixed at compile time (D, Dv)
   std::map<std::string, std::int64_t> bounds;  // largest run-time value that a launch may have
   std::vector<Multiple> multiples;             // what its rows rely on
@@ -427,6 +428,8 @@ struct Program {
   std::vector<Kernel> kernels;
 
   const Tensor* find_tensor(const std::string& name) const;
+  /// The place of a kernel in the order of launches.
+  std::size_t number_of(const std::string& kernel) const;
 
   friend bool operator==(const Program&, const Program&) = default;
 };

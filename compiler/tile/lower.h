@@ -30,6 +30,9 @@ Program lower_cascade(const Algorithm& algorithm, const Cascade& cascade, const 
 Program lower_recurrence(const Algorithm& algorithm, const Recurrence& recurrence, const Schedule& schedule,
                          const LowerOptions& options);
 
+/// Puts a kernel for each update of an input in front of a lowered program's own. It needs no word of the schedule.
+void add_updates(Program& program, const Algorithm& algorithm, const LowerOptions& options);
+
 /// One kernel that merges the outputs of parts, which are its inputs: a row a tile.
 Program lower_merge_of_outputs(const astatide::Merge& merge, const LowerOptions& options);
 

@@ -37,8 +37,8 @@ Lowering::Lowering(const Algorithm& algorithm_, const Schedule& schedule_, const
   for (const Scalar& scalar : algorithm.scalars) program.scalars.push_back(scalar.name);
   for (const auto& [extent, value] : schedule.bound) program.bounds.emplace(extent, value);
   for (const Input& input : algorithm.inputs)
-    program.tensors.push_back(
-        {input.name, input.dtype.value_or(options.dtype), input.dims, Tensor::Role::input, input.monotone});
+    program.tensors.push_back({input.name, input.dtype.value_or(options.dtype), input.dims, Tensor::Role::input,
+                               input.monotone, algorithm.updates_input(input.name)});
   for (const std::string& output : algorithm.outputs) {
     const auto value = std::find_if(values.begin(), values.end(), [&](const RowValue& v) { return v.name == output; });
     if (value == values.end()) throw InternalError("output " + output + " is not defined");

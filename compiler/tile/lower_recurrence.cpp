@@ -90,7 +90,7 @@ class RecurrenceLowering {
   }
 
   ChosenParts chosen_parts() const {
-    ChosenParts out{chosen_, Expr(1), Expr(1)};
+    ChosenParts out{chosen_, Expr(1), Expr(1), builder_->kernel.name};
     for (const NestLoop& loop : builder_->nest.loops) {
       // One number for all items, before any tensor is read: that of the longest. Without heads there are no groups of
       // them either, and nothing is to be divided by none.

@@ -66,6 +66,7 @@ struct Tensor {
   std::vector<Expr> dims;  // over extents, outermost first
   Role role = Role::input;
   bool monotone = false;     // along the last dimension no element is less than the one before it
+  bool updated = false;      // an input that kernels store into, all of them before the first that reads it
   std::int64_t offset = -1;  // of a block, in bytes: in the memory of each team; set by plan_memory
 
   friend bool operator==(const Tensor&, const Tensor&) = default;

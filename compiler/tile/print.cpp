@@ -251,7 +251,7 @@ std::string print_tensor(const Tensor& tensor) {
                      : tensor.role == Tensor::Role::block    ? "block   "
                                                              : "scratch ";
   return role + tensor.name + ": " + std::string(name_of(tensor.type)) + "[" + join(tensor.dims, ", ", print_index) +
-         (tensor.monotone ? "] monotone" : "]") +
+         (tensor.monotone ? "] monotone" : "]") + (tensor.updated ? " updated" : "") +
          (tensor.offset >= 0 ? " offset " + std::to_string(tensor.offset) : "");
 }
 
@@ -310,8 +310,8 @@ std::string print(const Program& program) {
   std::string out = "program " + program.name + "\n";
   if (!program.extents.empty()) out += "extents " + join(program.extents, ", ", same) + "\n";
   if (program.parts)
-    out += "parts " + program.parts->extent + " for " + print_index(program.parts->blocks) + " blocks each, at most " +
-           print_index(program.parts->most) + "\n";
+    out += "parts " + program.parts->extent + " of " + program.parts->kernel + " for " +
+           print_index(program.parts->blocks) + " blocks each, at most " + print_index(program.parts->most) + "\n";
   if (!program.known.empty()) out += "known " + print_numbers(program.known, " = ") + "\n";
   if (!program.bounds.empty()) out += "bound " + print_numbers(program.bounds, " <= ") + "\n";
   for (const Multiple& multiple : program.multiples)

@@ -356,8 +356,9 @@ void verify_tensors(const Verified& v) {
       for (const View* view : {view_of(copy->src), view_of(copy->dst)})
         if (view && v.program.find_tensor(view->tensor)->role == Tensor::Role::counters)
           v.fail(stmt, "counters " + view->tensor + " are copied");
-      if (const View* view = view_of(copy->dst);
-          view && v.program.find_tensor(view->tensor)->role == Tensor::Role::input)
+      if (const View* view = view_of(copy->dst); view &&
+                                                 v.program.find_tensor(view->tensor)->role == Tensor::Role::input &&
+                                                 !v.program.find_tensor(view->tensor)->updated)
         v.fail(stmt, "input " + view->tensor + " is written");
     }
   });
@@ -375,11 +376,37 @@ void verify_tensors(const Verified& v) {
   }
 }
 
+namespace {
+
+/// Inputs among those that kernels update which this one stores into, or reads.
+Names updated_inputs(const Verified& v, bool stored) {
+  Names out;
+  const auto add = [&](const std::string& name) {
+    const Tensor* tensor = v.program.find_tensor(name);
+    if (tensor && tensor->updated) out.insert(name);
+  };
+  walk(v.kernel.body, [&](const Stmt& stmt) {
+    const Accesses& accesses = v.accesses.of(stmt);
+    for (const Access& access : stored ? accesses.writes : accesses.reads) add(access.name);
+  });
+  if (!stored)
+    for (const Staging& staging : v.kernel.stagings) add(staging.tensor);
+  return out;
+}
+
+}  // namespace
+
 void verify_tensor_order(const std::vector<Verified>& kernels) {
   if (kernels.empty()) return;
   const Program& program = kernels.front().program;
-  Names written;
+  Names written, read;
   for (const Verified& v : kernels) {
+    // Kernels see what those before them have stored, and read inputs on paths that see nothing else.
+    for (const std::string& name : updated_inputs(v, true)) {
+      if (updated_inputs(v, false).contains(name)) v.fail("input " + name + " is read and updated by one kernel");
+      if (read.contains(name)) v.fail("input " + name + " is updated behind a kernel that reads it");
+    }
+    read.merge(updated_inputs(v, false));
     walk(v.kernel.body, [&](const Stmt& stmt) {
       const Accesses& accesses = v.accesses.of(stmt);
       for (const Access& access : accesses.reads) {

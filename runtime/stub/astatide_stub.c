@@ -277,7 +277,7 @@ int astatide_check_tensor(const astatide_code* code, const char* name, const voi
                            (long long)strides[n], n + 1);
     if (output && strides[n] == 0 && shape[n] > 1)
       return astatide_fail(error, ASTATIDE_BAD_TENSOR,
-                           "%s is an output and has stride 0 over the %lld elements of dimension %d", name,
+                           "%s is written, with stride 0 over the %lld elements of dimension %d", name,
                            (long long)shape[n], n + 1);
   }
   if (data == NULL) return astatide_fail(error, ASTATIDE_BAD_TENSOR, "%s has no memory", name);

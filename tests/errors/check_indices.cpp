@@ -134,6 +134,38 @@ TEST_CASE("lengths that are negative or over their bound are refused with the it
             .find("axis j is length[b] = -1 long at b = 0, the least is 0") != std::string::npos);
 }
 
+TEST_CASE("an update is stored inside its input, where its condition says, and twice at no place") {
+  const std::string text =
+      "algorithm: append\nextents: [B, Sq, Sk, D, Pages]\n"
+      "inputs: {K: [Pages, 16, D], Kn: [B, Sq, D], page: {dims: [B, 4], dtype: i32}, length: {dims: [B], dtype: i32}}\n"
+      "updates:\n  - K[page[b, (length[b] - Sq + i)/16], (length[b] - Sq + i)%16, d] = Kn[b,i,d]CONDITION\n"
+      "define:\n  - O[p] = max(d, K[p,0,d]) + 0*Sk\naxes: {b: B}\noutputs: [O]\n";
+  const auto with = [&](const std::string& condition) {
+    std::string out = text;
+    return out.replace(out.find("CONDITION"), 9, condition);
+  };
+  const auto given = [](std::vector<std::int32_t> page, std::vector<std::int32_t> length) {
+    return std::map<std::string, Data>{{"page", {{2, 4}, std::move(page)}}, {"length", {{2}, std::move(length)}}};
+  };
+  const std::string present = with(" where length[b] - Sq + i >= 0");
+  for (const PlacesChecked places : {PlacesChecked::few, PlacesChecked::all}) {
+    CHECK(said(present, kPagedExtents, given({8, 7, 99, 99, 0, 1, -1, 3}, {0, 17}), places).empty());
+    CHECK(said(present, kPagedExtents, given({8, 7, 99, 99, 0, 1, -1, 3}, {2, 32}), places).empty());
+    CHECK(said(present, kPagedExtents, given({8, 7, 99, 99, 0, 1, -1, 3}, {33, 2}), places)
+              .find("the update of K is stored in K at index page[b, (length[b]-Sq+i)/16], which is 99 at b = 0, i = "
+                    "2; dimension 1 "
+                    "has the length 9") != std::string::npos);
+    CHECK(said(with(""), kPagedExtents, given({8, 7, 99, 99, 0, 1, -1, 3}, {0, 17}), places)
+              .find("the update of K reads page at index (length[b]-Sq+i)/16, which is -1 at b = 0, i = 0; dimension 2 "
+                    "has the length "
+                    "4") != std::string::npos);
+  }
+  CHECK(said(present, kPagedExtents, given({8, 7, 99, 99, 7, 1, 2, 3}, {18, 2}))
+            .find("K is stored twice at page[b, (length[b]-Sq+i)/16] = 7, (length[b]-Sq+i)%16 = 0: at b = 0, i = 1 and "
+                  "at b = 1, i = 1") != std::string::npos);
+  CHECK(said(present, kPagedExtents, given({8, 7, 99, 99, 7, 1, 2, 3}, {18, 2}), PlacesChecked::few).empty());
+}
+
 TEST_CASE("offsets that decrease or pass the tensor, and inputs that are not monotone, are refused with the place") {
   CHECK(said(kPacked, kPackedExtents, items({0, 2, 7}, {0, 0, 1, 1, 1, 4})).empty());
   CHECK(said(kPacked, kPackedExtents, items({0, 4, 2}, {0, 0, 1, 1, 1, 4}))

@@ -68,7 +68,8 @@ TEST_CASE("every shipped algorithm computes what it says under the schedules of 
   write_integers(folder / "k_offset.npy", ScalarType::i32, {3}, {0, 70, 70});
   write_integers(folder / "page.npy", ScalarType::i32, {2, 5}, {3, 0, 10, 7, 2, 9, 1, 5, 8, 4});
   write_integers(folder / "sees.npy", ScalarType::boolean, {4, 1, 2}, {1, 0, 0, 1, 1, 1, 0, 0});
-  write_integers(folder / "paged_decode_page.npy", ScalarType::i32, {2, 2}, {3, 0, 10, 7});
+  for (const char* of : {"paged_decode", "append_decode"})
+    write_integers(folder / (std::string(of) + "_page.npy"), ScalarType::i32, {2, 2}, {3, 0, 10, 7});
   // Guess n follows from guess (n - 1) / 2: a binary tree.
   std::vector<double> tree;
   for (int n = 0; n < 2 * 37 * 37; ++n) {

@@ -18,9 +18,10 @@ class DeviceCase {
   /// An executable that others launch, too.
   DeviceCase(const Case& c, Executable executable, const runtime::Stream& stream)
       : context_(stream.context()), executable_(std::move(executable)) {
-    for (const auto& [name, shape] : {std::pair{"Q", query_shape(c)}, {"K", key_shape(c)}, {"V", value_shape(c)}}) {
-      DeviceTensor& tensor = add(name, c.dtype, shape);
-      const auto given = c.inputs.find(name);
+    for (const Input& input : c.algorithm.inputs) {
+      const TensorView wanted = describe_tensor(executable_, input.name, c.extents);
+      DeviceTensor& tensor = add(input.name, wanted.dtype, wanted.shape);
+      const auto given = c.inputs.find(input.name);
       if (given != c.inputs.end())
         tensor.put(given->second, stream);
       else

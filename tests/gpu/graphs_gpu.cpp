@@ -4,6 +4,7 @@
 #include "tests/gpu/device_case.h"
 #include "tests/gpu/driver_symbol.h"
 #include "tests/gpu/require_gpu.h"
+#include "tests/support/paged_case.h"
 #include "tests/support/schedule_cases.h"
 
 using namespace astatide;
@@ -110,5 +111,27 @@ TEST_CASE("graphs: blocks that merge parts count their arrivals for each capture
     if (!runs_here(name)) continue;
     // More counters in the later ones than in the first: 1, 40 and 3 tiles of rows a head.
     require_replays(load_schedule(name), {decode(1, 5000, 31), decode(630, 900, 41), decode(40, 3000, 51)});
+  }
+}
+
+TEST_CASE("graphs: captured launches store appended keys and values again, and see them") {
+  ASTATIDE_NEED_GPU();
+  const auto decode = [](const std::vector<std::int64_t>& lengths, unsigned seed) {
+    const auto items = static_cast<std::int64_t>(lengths.size());
+    Case c;
+    c.algorithm = load_algorithm("append_decode");
+    c.dtype = ScalarType::bf16;
+    c.extents = {{"B", items}, {"Hq", 8}, {"Hkv", 2}, {"Sq", 2}, {"Sk", 2000}, {"D", 128}, {"Dv", 128}};
+    c.inputs["Q"] = gaussian(c.dtype, {items, 8, 2, 128}, seed);
+    c.inputs["Kn"] = gaussian(c.dtype, {items, 2, 2, 128}, seed + 1);
+    c.inputs["Vn"] = gaussian(c.dtype, {items, 2, 2, 128}, seed + 2);
+    fill_pages(c, lengths, 64, 2000 / 64 + 1);
+    return c;
+  };
+  for (const char* name : {"simt/decode", "sm80/decode", "sm90/decode_gqa_teams"}) {
+    if (!runs_here(name)) continue;
+    INFO(name);
+    require_replays(load_schedule(name),
+                    {decode({0, 1, 64, 1999}, 61), decode({65, 128, 700}, 71), decode({2000}, 81)});
   }
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <random>
 
+#include "api/random_tensors.h"
 #include "runtime/buffer.h"
 #include "runtime/driver.h"
 #include "tests/support/schedule_cases.h"
@@ -54,7 +55,8 @@ void launch_on_gpu(const Executable& executable, LaunchArguments& arguments, con
     if (buffer.size() > 0) arguments.tensors.at(name).data = reinterpret_cast<void*>(buffer.pointer() + tensor.offset);
     buffers.emplace(name, std::move(buffer));
   };
-  for (const auto& [name, tensor] : inputs) put(name, tensor);
+  for (const auto& [name, tensor] : inputs)
+    if (!outputs.contains(name)) put(name, tensor);
   for (const auto& [name, tensor] : outputs) put(name, tensor);
   arguments.stream = stream.handle();
   executable.launch(arguments);
@@ -165,6 +167,7 @@ HostTensors run_executable(const Case& c, const Executable& executable, const De
     std::fill(tensor.data->begin(), tensor.data->end(), std::byte{0xff});
     outputs.emplace(name, std::move(tensor));
   }
+  outputs.merge(prepare_updated(c.algorithm, c.inputs));
   for (const auto& [name, tensor] : c.inputs) arguments.tensors[name] = view_of(tensor);
   for (const auto& [name, tensor] : outputs) arguments.tensors[name] = view_of(tensor);
   if (device.kind == Device::Kind::cuda) {

@@ -60,7 +60,8 @@ struct Case {
   std::map<std::string, double> scalars;
 };
 
-/// Runs a case under one schedule; outputs start as NaN. Throws as Engine::build and Executable::launch do.
+/// Runs a case under one schedule; outputs start as NaN. Inputs that are updated are among the results, and stay as
+/// they are in the case. Throws as Engine::build and Executable::launch do.
 HostTensors run_case(const Case& c, const std::string& schedule, const Device& device = case_device());
 HostTensors run_case(const Case& c, const Schedule& schedule, const Device& device = case_device());
 

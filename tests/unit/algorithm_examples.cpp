@@ -51,9 +51,12 @@ TEST_CASE("Every example evaluates to finite numbers, but for rows without a vis
     for (const Input& input : algorithm.inputs)
       if (input.dtype)
         // Offsets of items of one row, or any index.
-        arguments.inputs[input.name] = make_tensor(
-            shape_of_input(algorithm, input.name, extents),
-            [&](const std::vector<std::int64_t>& at) { return input.monotone ? static_cast<double>(at.back()) : 1.0; });
+        arguments.inputs[input.name] =
+            make_tensor(shape_of_input(algorithm, input.name, extents), [&](const std::vector<std::int64_t>& at) {
+              // Each item has pages of its own, which updates store into.
+              if (input.name == "page") return static_cast<double>(at.front());
+              return input.monotone ? static_cast<double>(at.back()) : 1.0;
+            });
     for (const auto& [output, tensor] : evaluate(algorithm, arguments))
       for (const double value : tensor.values)
         CHECK((std::isfinite(value) || (output == "L" && value == -std::numeric_limits<double>::infinity())));

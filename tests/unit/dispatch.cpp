@@ -83,7 +83,7 @@ TEST_CASE("every example is served on the CPU, and all of one product after the 
   for (const std::string& name : shipped_algorithms()) {
     INFO(name);
     // A few queries against many keys, through a page table.
-    if (name == "paged_decode" || name == "tree_decode") {
+    if (name == "paged_decode" || name == "append_decode" || name == "tree_decode") {
       CHECK(picked(name, "cpu", ScalarType::f32) == "cpu/decode_gqa");
       CHECK(picked(name, "sm_80", ScalarType::f32) == "simt/decode_gqa");
       CHECK(picked(name, "sm_90a", ScalarType::bf16) == "sm90/decode_gqa_teams");
