@@ -96,8 +96,11 @@ TEST_CASE("what does not come in whole boxes is refused with the numbers and wha
 
 TEST_CASE("pages whose length is an extent are refused with the tile that a number would have to divide") {
   std::string text = print_algorithm(load_algorithm("paged"));
-  for (const auto& [from, to] :
-       {std::pair{"/ ?16", "/Page"}, {"% ?16", "%Page"}, {", 16, ", ", Page, "}, {"Pages\\]", "Pages, Page]"}})
+  for (const auto& [from, to] : {std::pair{"/ ?16", "/Page"},
+                                 {"% ?16", "%Page"},
+                                 {", 16, ", ", Page, "},
+                                 {"Pages\\]", "Pages, Page]"},
+                                 {"Pages: 70", "Pages: 70, Page: 16"}})
     text = std::regex_replace(text, std::regex(from), to);
   const Algorithm algorithm = parse_algorithm(text, "a.yaml");
   const std::map<std::string, std::int64_t> sizes{{"D", 64}, {"Dv", 64}};
