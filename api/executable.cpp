@@ -231,7 +231,7 @@ struct Bindings {
 };
 
 /// Refuses a workspace of the caller that the launch can't use.
-void check_workspace(const LaunchArguments& arguments, std::int64_t needed) {
+void check_workspace(const Compiled& compiled, const LaunchArguments& arguments, std::int64_t needed) {
   if (needed == 0 || arguments.workspace == nullptr) return;
   if (arguments.workspace_bytes && *arguments.workspace_bytes < needed)
     throw UserError(fmt::format("the workspace has {} bytes, {} are needed", *arguments.workspace_bytes, needed),
@@ -239,6 +239,7 @@ void check_workspace(const LaunchArguments& arguments, std::int64_t needed) {
   if (reinterpret_cast<std::uintptr_t>(arguments.workspace) % kScratchAlignment != 0)
     throw UserError(fmt::format("the workspace begins at {}, wanted is a multiple of {} bytes", arguments.workspace,
                                 kScratchAlignment));
+  compiled.code->check_pointer("the workspace", arguments.workspace);
 }
 
 std::shared_ptr<const MappedTensor> mapped_tensor(const tile::Parameter& parameter, const TensorView& view,
@@ -372,7 +373,7 @@ void run(const Compiled& compiled, SettledLaunch& settled, std::span<void* const
          const LaunchArguments& arguments) {
   if (!settled.kernels) return;
   check_mask_map(compiled, arguments);
-  check_workspace(arguments, settled.workspace_bytes);
+  check_workspace(compiled, arguments, settled.workspace_bytes);
   for (std::size_t n = 0; n < addresses.size(); ++n)
     if (!is_empty(settled.views[n])) compiled.code->check_pointer(compiled.declared[n].name, addresses[n]);
   settled.kernels->launch(addresses, arguments.workspace, arguments.stream);

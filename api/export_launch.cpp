@@ -328,7 +328,7 @@ class LaunchWriter {
   std::string launch() {
     uses_fault_ = false;
     std::string body = check_tensors() + nothing_to_write();
-    body += "  ASTATIDE_TRY(astatide_check_workspace(workspace, workspace_bytes, places->bytes, error));\n";
+    body += "  ASTATIDE_TRY(astatide_check_workspace(code, workspace, workspace_bytes, places->bytes, error));\n";
     const bool uses_base = has_control_ || !mapped_.empty() || !plan_.scratch.empty();
     if (uses_base) body += "  const uint64_t base = (uint64_t)(uintptr_t)workspace;\n";
     for (std::size_t n = 0; n < plan_.kernels.size(); ++n) body += count_blocks(n);

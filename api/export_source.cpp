@@ -75,7 +75,7 @@ std::string print_export_source(const Export& exported) {
   const std::string& name = exported.name;
   std::string out = fmt::format(
       "/* What a launch of {0} decides; see {0}.h. */\n#include \"{0}.h\"\n\n"
-      "#if ASTATIDE_STUB_VERSION != 1\n#error \"{0}.c and astatide_stub.h are of different versions\"\n#endif\n\n",
+      "#if ASTATIDE_STUB_VERSION != 2\n#error \"{0}.c and astatide_stub.h are of different versions\"\n#endif\n\n",
       name);
   // Functions of targets that decide alike are there once.
   std::map<std::string, std::size_t> known;

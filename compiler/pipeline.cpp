@@ -95,6 +95,28 @@ std::map<std::string, std::int64_t> known_in(const Reduction& reduction,
   return known;
 }
 
+/// Where stands what no directive alone is the cause of, such as tiles that need too much memory.
+Location place_of_tiles(const Schedule& schedule) {
+  for (const Placement& placement : schedule.placements)
+    if (const Directive* tile = placement.find(DirectiveKind::tile)) return tile->where;
+  return schedule.where;
+}
+
+/// What `act` gives. Problems that have no place get this one.
+template <class Act>
+tile::Program with_places(const Location& where, const Act& act) {
+  try {
+    return act();
+  } catch (const MachineError&) {
+    throw;
+  } catch (const UserError& error) {
+    std::vector<Diagnostic> problems = error.diagnostics();
+    for (Diagnostic& problem : problems)
+      if (problem.where.file.empty()) problem.where = where;
+    throw UserError(std::move(problems));
+  }
+}
+
 tile::Program run_passes(tile::Program program, const CompileOptions& options, const Location& where,
                          const TraceHook& trace) {
   check_program(program, where, "lower");
@@ -135,14 +157,16 @@ tile::Program compile(const Algorithm& algorithm, const Schedule& schedule, cons
   lowering.target = options.target;
   lowering.known = known_in(cascade, options.sizes);
   lowering.dtype = options.dtype;
-  tile::Program program = schedule.rewrite == RewriteMode::online
-                              ? tile::lower_recurrence(algorithm, derive_online(cascade), schedule, lowering)
-                              : tile::lower_cascade(algorithm, cascade, schedule, lowering);
-  if (!algorithm.updates.empty()) tile::add_updates(program, algorithm, lowering);
-  program.multiples = cascade.multiples;
-  if (schedule.fast_math)
-    for (const Approximation& one : approximations_of(options.target)) program.approximate.push_back(one.op);
-  return run_passes(std::move(program), options, schedule.where, trace);
+  return with_places(place_of_tiles(schedule), [&] {
+    tile::Program program = schedule.rewrite == RewriteMode::online
+                                ? tile::lower_recurrence(algorithm, derive_online(cascade), schedule, lowering)
+                                : tile::lower_cascade(algorithm, cascade, schedule, lowering);
+    if (!algorithm.updates.empty()) tile::add_updates(program, algorithm, lowering);
+    program.multiples = cascade.multiples;
+    if (schedule.fast_math)
+      for (const Approximation& one : approximations_of(options.target)) program.approximate.push_back(one.op);
+    return run_passes(std::move(program), options, schedule.where, trace);
+  });
 }
 
 tile::Program compile_merge(const Merge& merge, const CompileOptions& options, const TraceHook& trace) {

@@ -46,13 +46,7 @@ DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
 }
 
 void DeviceBuffer::release() noexcept {
-  if (pointer_ == 0) return;
-  try {
-    const ScopedCurrent scope(context_);
-    driver().api().mem_free(pointer_);
-  } catch (const std::exception&) {
-    // The context is gone, and its memory with it.
-  }
+  if (pointer_ != 0) release_in(context_, [&] { driver().api().mem_free(pointer_); });
   pointer_ = 0;
 }
 
@@ -89,8 +83,8 @@ void DeviceBuffer::fill(std::byte value, const Stream& stream) {
 void copy_to_host(DevicePointer source, std::span<std::byte> destination, const Stream& stream) {
   if (destination.empty()) return;
   const Driver& cuda = driver();
-  cuda.check(cuda.api().memcpy_dtoh_async(destination.data(), source, destination.size(), stream.handle()), "copy ",
-             destination.size(), " bytes from the device");
+  stream.check(cuda.api().memcpy_dtoh_async(destination.data(), source, destination.size(), stream.handle()), "copy ",
+               destination.size(), " bytes from the device");
   stream.synchronize();
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 
 #include "runtime/driver.h"
@@ -24,6 +25,9 @@ class Context {
   /// Differs between any two contexts of a process, also where the driver reuses the handle of a destroyed one.
   std::uint64_t id() const { return state_->id; }
   static std::uint64_t id_of(ContextHandle handle);
+  /// Whether it still exists. A context of the caller may be gone, and its handle be another's; drivers before 12.0
+  /// don't tell.
+  bool is_alive() const { return state_->retained || id_of(handle()) == id(); }
   /// Waits for all work in this context.
   void synchronize() const;
 
@@ -52,5 +56,17 @@ class ScopedCurrent {
  private:
   bool pushed_ = false;
 };
+
+/// Lets go of what was made in a context. Where the context is gone, all in it is, too.
+template <class Act>
+void release_in(const Context& context, const Act& act) noexcept {
+  try {
+    if (!context.is_alive()) return;
+    const ScopedCurrent scope(context);
+    act();
+  } catch (const std::exception&) {
+    // A driver that does not tell, or that has shut down.
+  }
+}
 
 }  // namespace astatide::runtime

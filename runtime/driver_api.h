@@ -151,6 +151,7 @@ constexpr int kCaptureStatusNone = 0;   // CUstreamCaptureStatus
 /// aligned to 64.
 #define ASTATIDE_OPTIONAL_DRIVER_FUNCTIONS(F)                                                                    \
   F(ctx_get_id, "cuCtxGetId", (ContextHandle, unsigned long long*))                                              \
+  F(stream_get_ctx, "cuStreamGetCtx", (StreamHandle, ContextHandle*))                                            \
   F(stream_begin_capture, "cuStreamBeginCapture_v2", (StreamHandle, int))                                        \
   F(stream_end_capture, "cuStreamEndCapture", (StreamHandle, GraphHandle*))                                      \
   F(graph_instantiate, "cuGraphInstantiateWithFlags", (ExecutableGraphHandle*, GraphHandle, unsigned long long)) \

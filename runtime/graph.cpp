@@ -32,13 +32,7 @@ Graph Graph::capture(const Stream& stream, const std::function<void()>& work) {
 Graph::Graph(Graph&& other) noexcept : context_(other.context_), handle_(std::exchange(other.handle_, nullptr)) {}
 
 Graph::~Graph() {
-  if (handle_ == nullptr) return;
-  try {
-    const ScopedCurrent scope(context_);
-    driver().api().graph_exec_destroy(handle_);
-  } catch (const std::exception&) {
-    // The context is gone, and the graph with it.
-  }
+  if (handle_ != nullptr) release_in(context_, [&] { driver().api().graph_exec_destroy(handle_); });
 }
 
 void Graph::launch(const Stream& stream) const {

@@ -81,11 +81,11 @@ void launch(const KernelFunction& function, const LaunchShape& shape, const Stre
   const auto u = [](std::int64_t value) { return static_cast<unsigned>(value); };
   // cuLaunchKernel only reads the parameters; its C type is not const.
   void** addresses = const_cast<void**>(parameters.data());
-  driver().check(driver().api().launch_kernel(function.handle(), u(shape.grid.x), u(shape.grid.y), u(shape.grid.z),
-                                              u(shape.block.x), u(shape.block.y), u(shape.block.z),
-                                              u(shape.shared_bytes), stream.handle(), addresses, nullptr),
-                 "launch ", function.name(), " with ", shape.grid.x, "x", shape.grid.y, "x", shape.grid.z,
-                 " blocks of ", threads, " threads");
+  stream.check(driver().api().launch_kernel(function.handle(), u(shape.grid.x), u(shape.grid.y), u(shape.grid.z),
+                                            u(shape.block.x), u(shape.block.y), u(shape.block.z), u(shape.shared_bytes),
+                                            stream.handle(), addresses, nullptr),
+               "launch ", function.name(), " with ", shape.grid.x, "x", shape.grid.y, "x", shape.grid.z, " blocks of ",
+               threads, " threads");
   if (function.counters() != nullptr) ++function.counters()->launches;
 }
 

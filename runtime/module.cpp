@@ -44,13 +44,7 @@ Module::Module(const Context& context, const CompiledBinary& binary, const std::
 }
 
 Module::~Module() {
-  if (handle_ == nullptr) return;
-  try {
-    const ScopedCurrent scope(context_);
-    driver().api().module_unload(handle_);
-  } catch (const std::exception&) {
-    // The context is gone, and the module with it.
-  }
+  if (handle_ != nullptr) release_in(context_, [&] { driver().api().module_unload(handle_); });
 }
 
 const KernelFunction& Module::function(const std::string& name) const {

@@ -1,6 +1,10 @@
 #include "runtime/stream.h"
 
+#include <fmt/format.h>
+
 #include <utility>
+
+#include "compiler/support/diagnostic.h"
 
 namespace astatide::runtime {
 
@@ -24,17 +28,24 @@ bool Stream::is_capturing() const {
   if (handle() == nullptr) return false;
   const ScopedCurrent scope(context());
   int status = kCaptureStatusNone;
-  driver().check(driver().api().stream_is_capturing(handle(), &status), "ask whether a stream is captured");
+  check(driver().api().stream_is_capturing(handle(), &status), "ask whether a stream is captured");
   return status != kCaptureStatusNone;
 }
 
+void Stream::refuse_if_of_another_context() const {
+  const auto ask = driver().api().stream_get_ctx;
+  ContextHandle own = nullptr;
+  if (handle() == nullptr || ask == nullptr || ask(handle(), &own) != DriverResult::success) return;
+  if (own == nullptr || own == context().handle()) return;
+  const int theirs = Context::borrow(own).device().ordinal, ours = context().device().ordinal;
+  throw UserError(theirs != ours
+                      ? fmt::format("the stream is one of cuda:{}, the launch runs on cuda:{}", theirs, ours)
+                      : fmt::format("the stream belongs to another context of cuda:{} than the launch", ours),
+                  {"a launch runs in the current context where it is one of its device, else in the primary one"});
+}
+
 Stream::Owned::~Owned() {
-  try {
-    const ScopedCurrent scope(context);
-    driver().api().stream_destroy(handle);
-  } catch (const std::exception&) {
-    // The context is gone, and the stream with it.
-  }
+  release_in(context, [&] { driver().api().stream_destroy(handle); });
 }
 
 OutsideCapture::OutsideCapture() {
@@ -51,13 +62,7 @@ Event::Event(const Context& context) : context_(context) {
 Event::Event(Event&& other) noexcept : context_(other.context_), handle_(std::exchange(other.handle_, nullptr)) {}
 
 Event::~Event() {
-  if (handle_ == nullptr) return;
-  try {
-    const ScopedCurrent scope(context_);
-    driver().api().event_destroy(handle_);
-  } catch (const std::exception&) {
-    // The context is gone, and the event with it.
-  }
+  if (handle_ != nullptr) release_in(context_, [&] { driver().api().event_destroy(handle_); });
 }
 
 void Event::record(const Stream& stream) {

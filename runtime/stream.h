@@ -17,10 +17,17 @@ class Stream {
   const Context& context() const { return context_; }
   /// Whether what is put into the stream becomes a part of a graph.
   bool is_capturing() const;
+  /// What Driver::check does, and a UserError where a call failed since the stream is none of `context`.
+  template <class... What>
+  void check(DriverResult result, const What&... what) const {
+    if (result != DriverResult::success) refuse_if_of_another_context();
+    driver().check(result, what...);
+  }
   /// Waits for all work in the stream. Errors of kernels that ran in it surface here.
   void synchronize() const;
 
  private:
+  void refuse_if_of_another_context() const;
   Stream(const Context& context, StreamHandle handle) : context_(context), handle_(handle) {}
 
   struct Owned {

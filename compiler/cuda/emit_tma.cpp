@@ -17,7 +17,7 @@ using tile::Mem;
 namespace {
 
 constexpr int kPanel = 64;         // columns, of 16 bits
-constexpr int kBoxesTogether = 4;  // a producer has few registers for what tables hold
+constexpr int kBoxesTogether = 2;  // a producer has 40 registers or less, also for what tables hold
 
 std::string plus(const std::string& origin, int offset) {
   return origin == "0" ? std::to_string(offset) : fmt::format("{} + {}", origin, offset);
@@ -51,8 +51,10 @@ std::string KernelEmitter::tma_coordinates(const TmaPlace& place, int columns, c
   return fmt::format("{}, {}{}", plus(place.column, columns), row, place.others);
 }
 
-// What tables hold is read in front of the copies of a few boxes, so that one wait is for all of them. A box that
-// begins behind the limit has no page: it begins outside of the tensor, where TMA finds zeros.
+// What tables hold is read in front of the copies of a few boxes, so that one wait is for all of them. What is the same
+// for all boxes, the limit and other indices, is computed in front of them: a division of 64 bits among the copies
+// takes the registers of a call. A box that begins behind the limit has no page: it begins outside of the tensor, where
+// TMA finds zeros.
 void KernelEmitter::emit_paged(
     const tile::View& view, const Mem& dst, const tile::TiledView& form,
     const std::function<std::string(const std::string& place, const std::string& coordinates)>& line) {
@@ -60,8 +62,24 @@ void KernelEmitter::emit_paged(
   const int together = std::min(boxes, kBoxesTogether);
   const tile::Coordinate& along = view.at.front();
   const std::string box = fresh("box");
-  std::string number = box, exists;
+  std::string number = box, exists, limit,
+              others;  // a box's number, whether it is one, indices of the other dimensions
   out_.open("");
+  if (along.limit && !always_within(along, dst)) {
+    limit = fresh("limit");
+    out_.line(fmt::format("const int {} = {};", limit, narrow_text(*along.limit, scope())));
+  }
+  std::map<int, std::string> pages;
+  for (const int dim : form.paged->dims) pages[dim] = fresh(fmt::format("page_{}", dim));
+  for (std::size_t dim = view.indices.size(); dim-- > 0;) {
+    const int n = static_cast<int>(dim);
+    if (n == form.row_dim || n == form.column_dim) continue;
+    const auto page = pages.find(n);
+    std::string index = page == pages.end() ? fresh(fmt::format("at_{}", n)) : fmt::format("{}[{}]", page->second, box);
+    if (page == pages.end())
+      out_.line(fmt::format("const int {} = static_cast<int>({});", index, integer_text(view.indices[dim], scope())));
+    others += ", " + index;
+  }
   if (boxes > together) {
     const std::string first = fresh("first");
     number = first + " + " + box;
@@ -69,29 +87,20 @@ void KernelEmitter::emit_paged(
     out_.line("#pragma unroll 1");
     out_.open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2})", first, boxes, together));
   }
-  std::map<int, std::string> pages;
-  for (const int dim : form.paged->dims)
-    out_.line(fmt::format("int {}[{}];", pages[dim] = fresh(fmt::format("page_{}", dim)), together));
+  for (const auto& [dim, page] : pages) out_.line(fmt::format("int {}[{}];", page, together));
   out_.open_unrolled(box, together);
   out_.line(fmt::format("const int {} = {} + ({}) * {};", along.axis, integer_text(along.origin, scope()), number,
                         rows_of_box));
   integers_.insert(along.axis);
   non_negative_.insert(along.axis);
   std::string present = exists;
-  if (along.limit && !always_within(along, dst))
-    present += fmt::format("{}{} < {}", present.empty() ? "" : " && ", along.axis, limit_text(*along.limit, scope()));
+  if (!limit.empty()) present += fmt::format("{}{} < {}", present.empty() ? "" : " && ", along.axis, limit);
   for (const auto& [dim, page] : pages) {
     const std::string place = integer_text(view.indices[static_cast<std::size_t>(dim)], scope());
     out_.line(fmt::format("{}[{}] = {};", page, box, present.empty() ? place : present + " ? " + place + " : -1"));
   }
   out_.close();
-  std::string others, column = "0";
-  for (std::size_t dim = view.indices.size(); dim-- > 0;) {
-    const int n = static_cast<int>(dim);
-    if (n == form.row_dim || n == form.column_dim) continue;
-    others += pages.contains(n) ? fmt::format(", {}[{}]", pages.at(n), box)
-                                : fmt::format(", static_cast<int>({})", integer_text(view.indices[dim], scope()));
-  }
+  std::string column = "0";
   for (const tile::Coordinate& coordinate : view.at)
     if (coordinate.axis == dst.dims[1].axis) column = integer_text(coordinate.origin, scope());
   const Expr first_row = rows < form.paged->length ? mod(along.origin, Expr(form.paged->length)) : Expr(0);

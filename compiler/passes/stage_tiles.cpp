@@ -31,6 +31,7 @@ using tile::Stmt;
 using tile::View;
 
 constexpr int kStep = 16;  // elements of the contracted axis that one instruction of 16-bit tensor cores sums
+constexpr std::int64_t kShownPage = 64;  // rows, where a message shows a length of pages
 
 /// Stages at one loop that start their copies equally far ahead.
 using Group = std::vector<const Staging*>;
@@ -326,7 +327,29 @@ class Stager {
           {"leave cluster out"});
   }
 
-  [[noreturn]] static void throw_untiled(const Staged& staged, const Staging& staging) {
+  /// The length of pages along an axis that is no number: what an index takes it modulo.
+  static std::optional<Expr> page_length(const tile::View& view, const std::string& axis) {
+    std::optional<Expr> length;
+    for (const Expr& index : view.indices)
+      visit(index, [&](const Expr& e) {
+        if (e.is_call(Op::mod) && e.as<Call>()->args[0] == variable(axis) &&
+            e.as<Call>()->args[1].as<Integer>() == nullptr)
+          length = e.as<Call>()->args[1];
+      });
+    return length;
+  }
+
+  [[noreturn]] void throw_untiled(const Staged& staged, const Staging& staging) const {
+    const Dim& rows = kernel_.find(staged.tile)->dims[0];
+    if (const std::optional<Expr> length = page_length(staged.view, rows.axis))
+      throw UserError(
+          staging.where,
+          fmt::format("copy of {0}: tma copies pages of a constant length that divides the {1} rows of a tile along "
+                      "{2}, or is a multiple of them, and those of {0} have the length {3}, which a launch gives",
+                      staged.view.tensor, rows.extent, rows.axis, to_string(*length)),
+          {fmt::format("a number such as {0} in place of {1} in the algorithm: {2}/{0} and {2}%{0}",
+                       std::min<std::int64_t>(rows.extent, kShownPage), to_string(*length), rows.axis),
+           "copy: cp_async, without warps, takes any length"});
     throw UserError(
         staging.where,
         fmt::format("copy of {0}: tma copies tiles whose rows and columns are elements of {0} one after the other, "

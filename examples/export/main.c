@@ -2,9 +2,9 @@
  *
  *     astatide export causal_gqa --schedule sm90/flash3 --dtype bf16 --shape D=128,Dv=128 --output exported
  *     cc -std=c11 -Iexported main.c exported/[a-z]*.c -ldl -lm -o attention
- *     ./attention FOLDER B Hq Hkv Sq Sk D Dv
+ *     ./attention FOLDER B Hq Hkv Sq Sk D Dv [DEVICE]
  *
- * FOLDER has Q.bin, K.bin and V.bin, elements in C order; O.bin and L.bin are written there. */
+ * DEVICE is the number of a GPU, 0 without it. FOLDER has Q.bin, K.bin and V.bin, elements in C order; O.bin and L.bin are written there. */
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -79,7 +79,7 @@ static int failed(const char* act, const astatide_error* error) {
 }
 
 int main(int argc, char** argv) {
-  if (argc != 9) return fprintf(stderr, "usage: %s FOLDER B Hq Hkv Sq Sk D Dv\n", argv[0]), 2;
+  if (argc != 9 && argc != 10) return fprintf(stderr, "usage: %s FOLDER B Hq Hkv Sq Sk D Dv [DEVICE]\n", argv[0]), 2;
   const char* const folder = argv[1];
   causal_gqa_arguments a = {0};
   int64_t* const lengths[] = {&a.B, &a.Hq, &a.Hkv, &a.Sq, &a.Sk, &a.D, &a.Dv};
@@ -96,7 +96,7 @@ int main(int argc, char** argv) {
   }
   void* context = NULL;
   CALL("cuInit", (unsigned), (0));
-  CALL("cuDevicePrimaryCtxRetain", (void**, int), (&context, 0));
+  CALL("cuDevicePrimaryCtxRetain", (void**, int), (&context, argc == 10 ? atoi(argv[9]) : 0));
   CALL("cuCtxPushCurrent_v2", (void*), (context));
 
   if (causal_gqa_open(&code, &error) != ASTATIDE_OK) return failed("open", &error);

@@ -266,6 +266,17 @@ int astatide_check_fault(int fault, astatide_error* error) {
   return astatide_fail(error, ASTATIDE_TOO_LARGE, "a size is over 2^63 for these extents, or divided by 0");
 }
 
+static int check_owner(const astatide_code* code, astatide_status status, const char* name, const void* data,
+                       astatide_error* error) {
+  int device = -1;
+  if (code->api.device_of_pointer(&device, DEVICE_OF_POINTER, (unsigned long long)(uintptr_t)data) != 0)
+    return astatide_fail(error, status, "%s: %p is no device memory that the CUDA driver knows", name, data);
+  if (device != code->device)
+    return astatide_fail(error, status, "%s lies in the memory of device %d, the code was opened for device %d", name,
+                         device, code->device);
+  return ASTATIDE_OK;
+}
+
 int astatide_check_tensor(const astatide_code* code, const char* name, const void* data, int rank, const int64_t* shape,
                           const int64_t* strides, int64_t element_bytes, int output, astatide_error* error) {
   int64_t reach = 0;
@@ -284,13 +295,7 @@ int astatide_check_tensor(const astatide_code* code, const char* name, const voi
   if ((uintptr_t)data % (uintptr_t)element_bytes != 0)
     return astatide_fail(error, ASTATIDE_BAD_TENSOR, "the address of %s is no multiple of %lld, the size of its elements",
                          name, (long long)element_bytes);
-  int device = -1;
-  if (code->api.device_of_pointer(&device, DEVICE_OF_POINTER, (unsigned long long)(uintptr_t)data) != 0)
-    return astatide_fail(error, ASTATIDE_BAD_TENSOR, "%s: %p is no device memory that the CUDA driver knows", name, data);
-  if (device != code->device)
-    return astatide_fail(error, ASTATIDE_BAD_TENSOR, "%s lies in the memory of device %d, the code was opened for device %d",
-                         name, device, code->device);
-  return ASTATIDE_OK;
+  return check_owner(code, ASTATIDE_BAD_TENSOR, name, data, error);
 }
 
 int astatide_check_index(const char* index, const char* tensor, int dimension, astatide_range range, int64_t length,
@@ -344,14 +349,16 @@ int astatide_make_map(const astatide_code* code, const char* name, astatide_tile
                "describe for TMA ", name, error);
 }
 
-int astatide_check_workspace(const void* workspace, int64_t bytes, int64_t needed, astatide_error* error) {
+int astatide_check_workspace(const astatide_code* code, const void* workspace, int64_t bytes, int64_t needed,
+                             astatide_error* error) {
   if (needed == 0) return ASTATIDE_OK;
   if (workspace == NULL || bytes < needed)
     return astatide_fail(error, ASTATIDE_BAD_WORKSPACE, "the workspace has %lld bytes, %lld are needed",
                          workspace == NULL ? 0 : (long long)bytes, (long long)needed);
-  if ((uintptr_t)workspace % (uintptr_t)ASTATIDE_SCRATCH_ALIGNMENT == 0) return ASTATIDE_OK;
-  return astatide_fail(error, ASTATIDE_BAD_WORKSPACE, "the workspace begins at %p, wanted is a multiple of %lld bytes",
-                       workspace, (long long)ASTATIDE_SCRATCH_ALIGNMENT);
+  if ((uintptr_t)workspace % (uintptr_t)ASTATIDE_SCRATCH_ALIGNMENT != 0)
+    return astatide_fail(error, ASTATIDE_BAD_WORKSPACE, "the workspace begins at %p, wanted is a multiple of %lld bytes",
+                         workspace, (long long)ASTATIDE_SCRATCH_ALIGNMENT);
+  return check_owner(code, ASTATIDE_BAD_WORKSPACE, "the workspace", workspace, error);
 }
 
 int astatide_clear(const astatide_code* code, uint64_t address, int64_t bytes, void* stream, astatide_error* error) {

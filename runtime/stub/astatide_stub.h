@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 /* Of these files; those that export generates want the same one. */
-#define ASTATIDE_STUB_VERSION 1
+#define ASTATIDE_STUB_VERSION 2
 
 typedef enum astatide_status {
   ASTATIDE_OK = 0,
@@ -23,7 +23,7 @@ typedef enum astatide_status {
   ASTATIDE_BAD_EXTENT = 5,    /* lengths that the kernels can't have, or that don't go together */
   ASTATIDE_BAD_TENSOR = 6,    /* no memory, memory of another device, a wrong alignment or wrong strides */
   ASTATIDE_BAD_SCALAR = 7,    /* a scalar that no f32 holds */
-  ASTATIDE_BAD_WORKSPACE = 8, /* none, too small or misaligned */
+  ASTATIDE_BAD_WORKSPACE = 8, /* none, too small, misaligned, or memory of another device */
   ASTATIDE_TOO_LARGE = 9,     /* a grid or a size that leaves its limit */
   ASTATIDE_NO_MEMORY = 10,    /* the host has none left */
   ASTATIDE_WRONG_CODE = 11    /* the code is that of other kernels */
@@ -127,7 +127,8 @@ int astatide_count_blocks(const char* kernel, const int64_t* counts, int axes, i
 /* Describes a tensor for TMA; of an empty one a zero at this address. */
 int astatide_make_map(const astatide_code* code, const char* name, astatide_tiled_tensor tensor, uint64_t zero,
                       astatide_map* map, astatide_error* error);
-int astatide_check_workspace(const void* workspace, int64_t bytes, int64_t needed, astatide_error* error);
+int astatide_check_workspace(const astatide_code* code, const void* workspace, int64_t bytes, int64_t needed,
+                             astatide_error* error);
 int astatide_clear(const astatide_code* code, uint64_t address, int64_t bytes, void* stream, astatide_error* error);
 int astatide_launch(const astatide_code* code, int kernel, int64_t blocks, void** parameters, void* stream,
                     astatide_error* error);

@@ -2,16 +2,14 @@
 // the driver is what a first launch gives it.
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <fstream>
 #include <list>
 
-#include "compiler/cuda/emit.h"
 #include "tests/host/counted.h"
 #include "tests/support/case_run.h"
+#include "tests/support/fake_devices.h"
 #include "tests/support/fake_launch.h"
 #include "tests/support/messages.h"
 #include "tests/support/skip.h"
-#include "tests/support/temporary_folder.h"
 
 using namespace astatide;
 using namespace astatide::testing;
@@ -52,40 +50,15 @@ Executable fresh(const std::string& schedule) {
   return case_engine().build(load_algorithm("causal_gqa"), load_schedule(schedule), options);
 }
 
-void* stream_of(std::uintptr_t number) { return reinterpret_cast<void*>(0x1000 * number); }
-
-std::string parameter_sizes(const Executable& executable) {
-  using Kind = tile::Parameter::Kind;
-  std::string text;
-  for (const cuda::Source::KernelInfo& kernel : cuda::emit(executable.program()).kernels) {
-    text += (text.empty() ? "" : ";") + kernel.name + "=";
-    for (std::size_t n = 0; n < kernel.parameters.size(); ++n) {
-      const Kind kind = kernel.parameters[n].kind;
-      // Counters lie anywhere.
-      const bool counter = kind == Kind::counter || kind == Kind::arrivals;
-      text += std::string(n == 0 ? "" : ",") + (counter                                        ? "0"
-                                                : kind == Kind::tensor_map                     ? "128"
-                                                : kind == Kind::extent || kind == Kind::scalar ? "4"
-                                                                                               : "8");
-    }
-  }
-  return text;
-}
+/// Memory that is no tensor's.
+void* workspace() { return fake_memory(0, 1 << 20); }
 
 /// What the driver is given by `act`: launches with the bytes of their parameters.
 template <class Act>
 std::vector<std::string> recorded(const Executable& executable, const Act& act) {
-  const TemporaryFolder folder;
-  const std::string log = (folder / "log").string();
-  ::setenv("ASTATIDE_FAKE_PARAMETERS", parameter_sizes(executable).c_str(), 1);
-  ::setenv("ASTATIDE_FAKE_LOG", log.c_str(), 1);
+  const FakeLog log(parameter_sizes(executable, false));
   act();
-  ::unsetenv("ASTATIDE_FAKE_LOG");
-  std::vector<std::string> launches;
-  std::ifstream file(log);
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("launch ")) launches.push_back(line);
-  return launches;
+  return log.lines("launch ");
 }
 
 #define ASTATIDE_NEED_FAKE_LAUNCH() \
@@ -106,8 +79,8 @@ TEST_CASE("a warm launch on a GPU allocates nothing and takes no lock, for any o
     std::vector<LaunchArguments> layers;
     for (std::uint64_t layer = 0; layer < 8; ++layer) {
       layers.push_back(fake_arguments(executable, sizes(layer % 2 == 0 ? 1 : 16, 3000), layer));
-      layers.back().stream = stream_of(layer % 3);
-      layers.back().workspace = reinterpret_cast<void*>(0x7f8000000000);
+      layers.back().stream = fake_stream(0, layer % 3);
+      layers.back().workspace = workspace();
     }
     const auto launch_all = [&] {
       for (const LaunchArguments& layer : layers) executable.launch(layer);
@@ -151,7 +124,7 @@ TEST_CASE(
     launches.push_back(scaled);
     scaled.scalars["scale"] = -0.0;
     launches.push_back(scaled);
-    for (LaunchArguments& launch : launches) launch.workspace = reinterpret_cast<void*>(0x7f8000000000);
+    for (LaunchArguments& launch : launches) launch.workspace = workspace();
     for (const LaunchArguments& launch : launches) warm.launch(launch);
     const Executable cold = fresh(schedule);
     for (std::size_t n = 0; n < launches.size(); ++n) {
@@ -169,6 +142,7 @@ TEST_CASE("a warm launch refuses what a first one refuses") {
   ASTATIDE_NEED_FAKE_LAUNCH();
   const Executable executable = built("sm90/flash3");
   const LaunchArguments good = fake_arguments(executable, sizes(64, 64), 0);
+  const auto behind = [&](std::ptrdiff_t bytes) { return static_cast<char*>(good.tensors.at("K").data) + bytes; };
   for (int n = 0; n < 3; ++n) {
     executable.launch(good);
     const auto refusal = [&](const std::function<void(LaunchArguments&)>& change) {
@@ -177,10 +151,8 @@ TEST_CASE("a warm launch refuses what a first one refuses") {
       return message_of<UserError>([&] { executable.launch(bad); });
     };
     CHECK(contains(refusal([](auto& a) { a.tensors["K"].data = nullptr; }), "K has no memory"));
-    CHECK(contains(refusal([](auto& a) { a.tensors["K"].data = reinterpret_cast<void*>(0x7f0000000001); }),
-                   "no multiple of 2"));
-    CHECK(contains(refusal([](auto& a) { a.tensors["K"].data = reinterpret_cast<void*>(0x7f0000000008); }),
-                   "multiples of 16 bytes"));
+    CHECK(contains(refusal([&](auto& a) { a.tensors["K"].data = behind(1); }), "no multiple of 2"));
+    CHECK(contains(refusal([&](auto& a) { a.tensors["K"].data = behind(8); }), "multiples of 16 bytes"));
     CHECK(contains(refusal([](auto& a) { a.tensors["V"].data = reinterpret_cast<void*>(0x1000); }),
                    "no device memory that the CUDA driver knows"));
     CHECK(contains(refusal([](auto& a) { a.tensors["W"] = a.tensors["V"]; }), "W"));

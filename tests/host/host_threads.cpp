@@ -7,6 +7,7 @@
 
 #include "tests/support/case_run.h"
 #include "tests/support/fake_launch.h"
+#include "tests/support/in_threads.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
 
@@ -17,34 +18,11 @@ namespace {
 
 using Sizes = std::map<std::string, std::int64_t>;
 
-/// Runs `act(number)` in threads that start together; what the first of them throws passes.
-void in_threads(int count, const std::function<void(int)>& act) {
-  std::atomic<int> waiting{count};
-  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(count));
-  std::vector<std::thread> threads;
-  for (int number = 0; number < count; ++number) {
-    threads.emplace_back([&, number] {
-      --waiting;
-      while (waiting > 0) std::this_thread::yield();
-      try {
-        act(number);
-      } catch (...) {
-        failures[static_cast<std::size_t>(number)] = std::current_exception();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& failure : failures)
-    if (failure) std::rethrow_exception(failure);
-}
-
 }  // namespace
 
 TEST_CASE("8 threads that launch one executable into streams of their own, and into one, launch all that they say") {
   if (const std::string missing = missing_nvrtc(); !missing.empty()) ASTATIDE_SKIP(missing);
   constexpr int kThreads = 8, kLaunches = 200;
-  // New threads have no context: TMA's maps, too, are described in one.
-  ::setenv("ASTATIDE_FAKE_BARE_THREADS", "1", 1);
   EngineOptions options;
   options.use_disk_cache = false;
   Engine engine(options);
@@ -60,8 +38,8 @@ TEST_CASE("8 threads that launch one executable into streams of their own, and i
       // More shapes than are kept, so that threads take from each other.
       LaunchArguments arguments =
           fake_arguments(executable, sizes(1 + 64 * (n % 24)), static_cast<std::uint64_t>(number));
-      arguments.stream =
-          reinterpret_cast<void*>(std::uintptr_t{0x1000} * static_cast<unsigned>(n % 2 == 0 ? number : 9));
+      // New threads have no context: TMA's maps, too, are described in one.
+      arguments.stream = fake_stream(0, n % 2 == 0 ? static_cast<std::uint64_t>(number) : 9);
       executable.launch(arguments);
       kernels += executable.program().kernels.size();
     }
@@ -69,7 +47,6 @@ TEST_CASE("8 threads that launch one executable into streams of their own, and i
   CHECK(engine.counters().compiles == 1);
   CHECK(engine.counters().memory_hits >= kThreads - 1);
   CHECK(engine.counters().launches == kernels);
-  ::unsetenv("ASTATIDE_FAKE_BARE_THREADS");
 }
 
 #if ASTATIDE_WITH_CPU

@@ -9,7 +9,7 @@
 #include "api/astatide.h"
 #include "compiler/cuda/emit.h"
 #include "compiler/tile/parameters.h"
-#include "runtime/driver.h"
+#include "runtime/context.h"
 #include "runtime/nvrtc.h"
 #include "tests/support/exported_program.h"
 #include "tests/support/skip.h"
@@ -162,6 +162,8 @@ TEST_CASE("launches a case of the other tests", "[.launches_by_library]") {
   const Executable run =
       engine.build(algorithm, load_schedule(schedule),
                    {Device::cuda(0), *parse_scalar_type(dtype), astatide::testing::extents_of(first), {}});
+  const runtime::Context context = runtime::Context::primary(0);
+  const runtime::ScopedCurrent scope(context);
   const runtime::DriverApi& api = runtime::driver().api();
   const auto allocate = [&](std::int64_t bytes) {
     runtime::DevicePointer pointer = 0;
@@ -251,6 +253,18 @@ TEST_CASE("exported code takes the target of the device, and says what it can't 
   says({1, 6, 4, 33, 65, 64, 64}, fake_driver(90), 1, "status 5: h*Hkv/Hq maps 6 onto 4 in groups of unequal size");
   says({1, 4, 2, 33, 65, 64, 32}, fake_driver(90), 1, "status 5: Dv is 32, these kernels were exported for 64");
   says({1, -4, 2, 0, 0, 64, 64}, fake_driver(90), 1, "status 5: Hq is -4, these kernels take 0 to");
+  // Of two devices the second takes the other code; nothing is loaded or launched on the first.
+  const std::filesystem::path log = exported.data() / "second.log";
+  auto two = fake_driver(90, log);
+  two["ASTATIDE_FAKE_DEVICES"] = "2";
+  two["ASTATIDE_FAKE_CAPABILITY"] = "90,80";
+  const ProgramResult second = exported.run(lengths, two, 1);
+  INFO(second.out << second.err);
+  CHECK(second.code == 0);
+  CHECK_THAT(second.out, Contains("code for sm_80"));
+  const std::string recorded = read_bytes(log);
+  CHECK_THAT(recorded, Contains("load device=1") && Contains("launch causal_gqa_kernel device=1"));
+  CHECK_THAT(recorded, !Contains("device=0") && !Contains("fault"));
   auto bare = fake_driver(90);
   bare["ASTATIDE_FAKE_NO_CONTEXT"] = "1";
   says(lengths, bare, 1, "status 2: no CUDA context");

@@ -72,3 +72,26 @@ TEST_CASE("run: launches that are timed find the L2 cache as asked") {
   REQUIRE(small.said.at("warnings").size() == 1);
   CHECK_THAT(small.said.at("warnings").at(0).get<std::string>(), Contains("57344 bytes, and the L2 cache 65536"));
 }
+
+TEST_CASE("--device names one of several GPUs, and nothing happens on another") {
+  const TemporaryFolder folder;
+  const std::string log = (folder / "log").string();
+  const auto run_on = [&](const std::string& device) {
+    return run_astatide({"run", "attention", "--device", device, "--dtype", "f16", "--shape",
+                         "B=1,Hq=4,Hkv=2,Sq=1,Sk=100,D=64,Dv=64", "--json"},
+                        {{"ASTATIDE_CACHE_DIR", (folder / "cache").string()},
+                         {"ASTATIDE_LIBCUDA", ASTATIDE_BINARY_DIR "/fake_cuda/libcuda.so.1"},
+                         {"ASTATIDE_FAKE_DEVICES", "2"},
+                         {"ASTATIDE_FAKE_CAPABILITY", "90,80"},
+                         {"ASTATIDE_FAKE_LOG", log}});
+  };
+  const ProgramResult second = run_on("cuda:1");
+  INFO(second.out << second.err);
+  REQUIRE(second.code == 0);
+  CHECK(json::parse(second.out)["schedule"].get<std::string>().starts_with("sm80/"));
+  const std::string recorded = read_bytes(log);
+  CHECK_THAT(recorded, Contains("load device=1") && !Contains("device=0") && !Contains("fault"));
+  const ProgramResult third = run_on("cuda:2");
+  CHECK(third.code == 2);
+  CHECK_THAT(third.out, Contains("no device cuda:2: this machine has 2"));
+}

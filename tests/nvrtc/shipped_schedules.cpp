@@ -9,6 +9,7 @@
 #include "compiler/pipeline.h"
 #include "compiler/support/embedded.h"
 #include "runtime/nvrtc.h"
+#include "tests/support/paged_case.h"
 #include "tests/support/schedule_cases.h"
 #include "tests/support/schedule_texts.h"
 #include "tests/support/skip.h"
@@ -126,6 +127,19 @@ TEST_CASE("lengths of items bound loops and clear slots without spills, and no p
     check_no_spills(binary);
     check_no_waits(binary);
   }
+}
+
+TEST_CASE("a producer of few registers copies pages of 16 rows without spills") {
+  const runtime::Nvrtc* nvrtc = find_nvrtc();
+  if (!nvrtc) ASTATIDE_SKIP("no NVRTC on this machine");
+  testing::PagedItems items{16, {300}, 300, 3};
+  items.width = 128;
+  const testing::Case c = testing::paged_case(items);
+  const Schedule schedule = parse_schedule(testing::shipped_schedule("sm90/flash3"), "sm90/flash3.yaml");
+  const runtime::CompiledBinary binary = compiled(
+      *nvrtc, cuda::emit(compile(c.algorithm, schedule, {*find_target("sm_90a"), c.extents, c.dtype})).text, "sm_90a");
+  check_no_spills(binary);
+  check_no_waits(binary);
 }
 
 TEST_CASE("lazy and optimistic references compile without spills") {

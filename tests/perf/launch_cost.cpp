@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <cstdio>
+#include <cstdlib>
 
 #include "tests/support/case_run.h"
 #include "tests/support/fake_launch.h"
@@ -13,7 +14,7 @@ using namespace astatide::testing;
 
 namespace {
 
-[[maybe_unused]] const bool is_fake = (use_fake_driver(), true);
+[[maybe_unused]] const bool is_fake = (::setenv("ASTATIDE_FAKE_TRUSTS", "1", 1), use_fake_driver(), true);
 
 }  // namespace
 

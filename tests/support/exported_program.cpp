@@ -57,10 +57,11 @@ void ExportedProgram::write_zeros(const Lengths& lengths) const {
   zeros("V.bin", b * hkv * sk * dv);
 }
 
-ProgramResult ExportedProgram::run(const Lengths& lengths,
-                                   const std::map<std::string, std::string>& environment) const {
+ProgramResult ExportedProgram::run(const Lengths& lengths, const std::map<std::string, std::string>& environment,
+                                   int device) const {
   std::vector<std::string> words = {data().string()};
   for (const std::int64_t length : lengths) words.push_back(std::to_string(length));
+  words.push_back(std::to_string(device));
   return run_program(folder_ / "program", words, environment);
 }
 

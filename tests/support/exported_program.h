@@ -32,7 +32,8 @@ class ExportedProgram {
   std::filesystem::path files() const { return folder_ / "exported"; }
   /// Inputs of zeros, for runs whose result is of no matter.
   void write_zeros(const Lengths& lengths) const;
-  ProgramResult run(const Lengths& lengths, const std::map<std::string, std::string>& environment) const;
+  ProgramResult run(const Lengths& lengths, const std::map<std::string, std::string>& environment,
+                    int device = 0) const;
 
  private:
   TemporaryFolder folder_;

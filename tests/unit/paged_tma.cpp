@@ -1,7 +1,9 @@
 // Keys and values in pages, copied by TMA: a box a page, as the tile program and the emitted text say it.
 
 #include <catch2/catch.hpp>
+#include <regex>
 
+#include "api/astatide.h"
 #include "compiler/cuda/emit.h"
 #include "tests/support/paged_case.h"
 #include "tests/support/schedule_cases.h"
@@ -43,8 +45,13 @@ TEST_CASE("a tile of several pages is a box a page, up to the last that has a ro
 TEST_CASE("tables of many pages are read a few at a time, and no box stands behind the tile") {
   const Texts even = texts_of(16, "128");
   CHECK(holds(even.program, "via tma boxes 8"));
-  CHECK(holds(even.source, "for (int first = 0; first < 8; first += 4)"));
+  CHECK(holds(even.source, "for (int first = 0; first < 8; first += 2)"));
   CHECK_FALSE(holds(even.source, "first + box < 8"));
+  // What all boxes have in common stands in front of their loop.
+  CHECK(holds(even.source, "const int limit = floor_div(min(Sk, *(length + b * length_stride_0)) + 15, 16) * 16;"));
+  CHECK(holds(even.source, "const int at_1 = static_cast<int>(static_cast<long long>(h) * Hkv / Hq);"));
+  CHECK(holds(even.source, "page_0[box] = j < limit ? "));
+  CHECK(holds(even.source, ", 0, at_1, page_0[box]);"));
   const Texts odd = texts_of(16, "80");
   CHECK(holds(odd.program, "via tma boxes 5"));
   CHECK(holds(odd.source, "if (first + box < 5) {"));
@@ -85,6 +92,33 @@ TEST_CASE("what does not come in whole boxes is refused with the numbers and wha
              Contains("cluster: tma copies for several blocks what is one box, and K lies in pages of 64 rows") &&
                  Contains("note: leave cluster out"));
   CHECK(refusal(64, "j: 128", "j: 128") == "accepted");
+}
+
+TEST_CASE("pages whose length is an extent are refused with the tile that a number would have to divide") {
+  std::string text = print_algorithm(load_algorithm("paged"));
+  for (const auto& [from, to] : {std::pair{"/ ?16", "/Page"},
+                                 {"% ?16", "%Page"},
+                                 {", 16, ", ", Page, "},
+                                 {"Pages\\]", "Pages, Page]"},
+                                 {"Pages: 70", "Pages: 70, Page: 16"}})
+    text = std::regex_replace(text, std::regex(from), to);
+  const Algorithm algorithm = parse_algorithm(text, "a.yaml");
+  const std::map<std::string, std::int64_t> sizes{{"D", 64}, {"Dv", 64}};
+  CHECK_THROWS_WITH(
+      compile(algorithm, parse_schedule(shipped_schedule("sm90/flash3"), "s.yaml"),
+              {*find_target("sm_90a"), sizes, ScalarType::bf16}),
+      Catch::Contains(
+          "s.yaml:12:44: error: copy of K: tma copies pages of a constant length that divides the 128 rows of "
+          "a tile along j, or is a multiple of them, and those of K have the length Page, which a launch gives") &&
+          Catch::Contains("note: a number such as 64 in place of Page in the algorithm: j/64 and j%64") &&
+          Catch::Contains("note: copy: cp_async, without warps, takes any length"));
+}
+
+TEST_CASE("what no directive alone is the cause of is said where the tiles are") {
+  const Algorithm algorithm = load_algorithm("t5");
+  CHECK_THROWS_WITH(compile(algorithm, parse_schedule(shipped_schedule("simt/flash2"), "s.yaml"),
+                            {*find_target("sm_80"), {{"D", 128}, {"Dv", 128}}, ScalarType::bf16}),
+                    Catch::Contains("s.yaml:5:11: error: tiles of kernel t5 need 168960 bytes of shared memory"));
 }
 
 }  // namespace astatide::testing

@@ -1,5 +1,5 @@
 // A CUDA driver without a device: every function that the library looks for is there and succeeds. Those that matter
-// are in fake_cuda.cpp.
+// are in the other files.
 #include "runtime/driver_api.h"
 
 namespace astatide::runtime {
