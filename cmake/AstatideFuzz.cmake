@@ -3,7 +3,7 @@
 # Each .cpp file of the folder is a libFuzzer target with the corpus folder/corpus/<name>/, and a ctest entry of the label
 # `fuzz` that runs it for ASTATIDE_FUZZ_SECONDS. libFuzzer comes with clang only, while the build uses any compiler: so
 # the readers' sources are compiled once more here, by clang with coverage and sanitizers.
-set(ASTATIDE_FUZZ_SECONDS 60 CACHE STRING "How long ctest runs each fuzz target")
+set(ASTATIDE_FUZZ_SECONDS 30 CACHE STRING "How long ctest runs each fuzz target")
 
 # astatide_unity_sources(OUT folder sources…): writes files that include up to CMAKE_UNITY_BUILD_BATCH_SIZE sources of one
 # folder each.
@@ -50,7 +50,7 @@ function(astatide_fuzz_tests)
     return()
   endif()
 
-  # Without optimization, which costs more time here than a minute of faster runs gives back.
+  # Without optimization, which costs more time here than half a minute of faster runs gives back.
   set(sanitizers address,undefined)
   set(flags -std=c++20 -O0 -g1 -fsanitize=fuzzer-no-link,${sanitizers} -fno-sanitize-recover=all
     -fno-omit-frame-pointer "-I${PROJECT_SOURCE_DIR}" "-I${PROJECT_BINARY_DIR}/include")

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "compiler/passes/loop_chains.h"
+#include "compiler/passes/tma_boxes.h"
 #include "compiler/support/contains.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/tile/bounds.h"
@@ -31,7 +32,6 @@ using tile::Stmt;
 using tile::View;
 
 constexpr int kStep = 16;  // elements of the contracted axis that one instruction of 16-bit tensor cores sums
-constexpr std::int64_t kShownPage = 64;  // rows, where a message shows a length of pages
 
 /// Stages at one loop that start their copies equally far ahead.
 using Group = std::vector<const Staging*>;
@@ -275,8 +275,17 @@ class Stager {
   /// none, so they become 0 in front of one; other products give what is masked behind them.
   void stage_by_tma(Staged staged, const Staging& staging, Block& out) const {
     const auto form = tile::tiled_view(staged.view, *kernel_.find(staged.tile));
-    if (!form) throw_untiled(staged, staging);
-    if (form->paged) check_boxes(staged, *form->paged, staging);
+    const Dim& tile_rows = kernel_.find(staged.tile)->dims[0];
+    if (!form) throw_no_boxes(staged.view, tile_rows, staging);
+    if (form->paged) {
+      check_boxes(staged.view, tile_rows, form->paged->length, staging);
+      if (shared_by_blocks_.contains(staged.view.tensor))
+        throw UserError(
+            kernel_.cluster->where,
+            fmt::format("cluster: tma copies for several blocks what is one box, and {} lies in pages of {} rows",
+                        staged.view.tensor, form->paged->length),
+            {"leave cluster out"});
+    }
     tile::Acquire acquire{staged.tile};
     tile::Coordinate& rows = staged.view.at.front();
     // Of a page that has a row in front of the limit all rows come.
@@ -290,72 +299,6 @@ class Stager {
     out.push_back({tile::Reserve{staged.tile}});
     out.push_back(copy_of(staged, staging));
     out.push_back({std::move(acquire)});
-  }
-
-  /// Boxes of a tile whose rows lie in pages have the rows of a page, or the tile has those of a part of one.
-  void check_boxes(const Staged& staged, const tile::PagedRows& paged, const Staging& staging) const {
-    constexpr int kLeast = 8;  // after so many rows the swizzle of panels begins anew
-    const Dim& rows = kernel_.find(staged.tile)->dims[0];
-    const std::int64_t length = paged.length, box = std::min<std::int64_t>(length, rows.extent);
-    const std::vector<std::string> notes{"copy: cp_async, without warps"};
-    if (length % kLeast != 0)
-      throw UserError(staging.where,
-                      fmt::format("copy of {0}: tma copies boxes of a multiple of {1} rows, and a page of {0} has {2}",
-                                  staged.view.tensor, kLeast, length),
-                      notes);
-    if (rows.extent % box != 0 || length % box != 0) {
-      std::int64_t fitting = rows.extent / box * box;  // the next smaller tile
-      while (fitting % length != 0 && length % fitting != 0) --fitting;
-      throw UserError(staging.where,
-                      fmt::format("copy of {0}: tma copies whole pages of {0} or parts of one, and {1} rows of a tile "
-                                  "along {2} are no whole number of pages of {3}, nor pages of such tiles",
-                                  staged.view.tensor, rows.extent, rows.axis, length),
-                      {fmt::format("tile: {{{}: {}}} or another such number, or copy: cp_async, without warps",
-                                   rows.axis, fitting)});
-    }
-    if (!tile::is_multiple(staged.view.at.front().origin, box))
-      throw UserError(staging.where,
-                      fmt::format("copy of {0}: a tile of {0} begins at {1} = {2}, which need not be a multiple of the "
-                                  "{3} rows of a box",
-                                  staged.view.tensor, rows.axis, to_string(staged.view.at.front().origin), box),
-                      notes);
-    if (shared_by_blocks_.contains(staged.view.tensor))
-      throw UserError(
-          kernel_.cluster->where,
-          fmt::format("cluster: tma copies for several blocks what is one box, and {} lies in pages of {} rows",
-                      staged.view.tensor, length),
-          {"leave cluster out"});
-  }
-
-  /// The length of pages along an axis that is no number: what an index takes it modulo.
-  static std::optional<Expr> page_length(const tile::View& view, const std::string& axis) {
-    std::optional<Expr> length;
-    for (const Expr& index : view.indices)
-      visit(index, [&](const Expr& e) {
-        if (e.is_call(Op::mod) && e.as<Call>()->args[0] == variable(axis) &&
-            e.as<Call>()->args[1].as<Integer>() == nullptr)
-          length = e.as<Call>()->args[1];
-      });
-    return length;
-  }
-
-  [[noreturn]] void throw_untiled(const Staged& staged, const Staging& staging) const {
-    const Dim& rows = kernel_.find(staged.tile)->dims[0];
-    if (const std::optional<Expr> length = page_length(staged.view, rows.axis))
-      throw UserError(
-          staging.where,
-          fmt::format("copy of {0}: tma copies pages of a constant length that divides the {1} rows of a tile along "
-                      "{2}, or is a multiple of them, and those of {0} have the length {3}, which a launch gives",
-                      staged.view.tensor, rows.extent, rows.axis, to_string(*length)),
-          {fmt::format("a number such as {0} in place of {1} in the algorithm: {2}/{0} and {2}%{0}",
-                       std::min<std::int64_t>(rows.extent, kShownPage), to_string(*length), rows.axis),
-           "copy: cp_async, without warps, takes any length"});
-    throw UserError(
-        staging.where,
-        fmt::format("copy of {0}: tma copies tiles whose rows and columns are elements of {0} one after the other, "
-                    "and an index of {0} is an expression over them",
-                    staged.view.tensor),
-        {"copy: cp_async, without warps"});
   }
 
   /// A copy ahead may be of a tile that another loop of the chain reads: it keeps the limits that any of them has.
