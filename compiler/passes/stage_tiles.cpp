@@ -12,7 +12,6 @@
 #include "compiler/passes/tma_boxes.h"
 #include "compiler/support/contains.h"
 #include "compiler/support/diagnostic.h"
-#include "compiler/tile/bounds.h"
 #include "compiler/tile/cluster.h"
 #include "compiler/tile/parameters.h"
 #include "compiler/tile/synchronization.h"

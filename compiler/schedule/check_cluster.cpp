@@ -21,7 +21,7 @@ std::vector<std::string> same_along(const LegalityCheck& check, const LoopNest& 
   return same;
 }
 
-void check_one(LegalityCheck& check, const LoopNest& nest, const Directive& directive) {
+void check_cluster_of(LegalityCheck& check, const LoopNest& nest, const Directive& directive) {
   const auto error = [&](const std::string& message, std::vector<std::string> notes) {
     check.errors.error(directive.where, "cluster of " + nest.root + ": " + message, std::move(notes));
   };
@@ -47,7 +47,8 @@ void check_one(LegalityCheck& check, const LoopNest& nest, const Directive& dire
 
 void check_cluster(LegalityCheck& check) {
   for (const LoopNest& nest : check.nests)
-    if (const Directive* directive = nest.placement->find(DirectiveKind::cluster)) check_one(check, nest, *directive);
+    if (const Directive* directive = nest.placement->find(DirectiveKind::cluster))
+      check_cluster_of(check, nest, *directive);
 }
 
 }  // namespace astatide

@@ -7,7 +7,7 @@
 namespace astatide {
 namespace {
 
-void check_one(LegalityCheck& check, const LoopNest& nest, const Directive& directive) {
+void check_parts(LegalityCheck& check, const LoopNest& nest, const Directive& directive) {
   const AxisParts parts = *nest.placement->rfactor();
   const auto error = [&](const Location& where, const std::string& message, std::vector<std::string> notes) {
     check.errors.error(where, "rfactor of " + nest.root + ": " + message, std::move(notes));
@@ -146,7 +146,7 @@ void check_rfactor(LegalityCheck& check) {
   }
   for (const LoopNest& nest : check.nests)
     if (const Directive* directive = nest.placement->find(DirectiveKind::rfactor)) {
-      check_one(check, nest, *directive);
+      check_parts(check, nest, *directive);
       if (!nest.placement->rfactor()->team_loop.empty()) check_teams(check, nest, *directive);
     }
 }

@@ -33,26 +33,26 @@ K: {stage_at: j.o, store_in: shared, copy: tma, ring_buffer: 2}
 V: {stage_at: j.o, store_in: shared, copy: tma, ring_buffer: 2}
 )";
 
-std::string message(const std::string& schedule, ScalarType type = ScalarType::bf16) {
+std::string verdict(const std::string& schedule, ScalarType type = ScalarType::bf16) {
   return Request{.schedule = schedule, .type = type}.message();
 }
 
 TEST_CASE("the schedules that these tests change are legal") {
-  CHECK(message(kMmaSync) == "");
-  CHECK(message(kRoles) == "");
-  CHECK(message(kRoles, ScalarType::f16) == "");
+  CHECK(verdict(kMmaSync) == "");
+  CHECK(verdict(kRoles) == "");
+  CHECK(verdict(kRoles, ScalarType::f16) == "");
 }
 
 TEST_CASE("N18: tensor cores refuse f32, which they would round to TF32, and say what takes it") {
   // triton-lang/triton#1671: products lost 13 bits without a word.
-  CHECK(message(kMmaSync, ScalarType::f32) ==
+  CHECK(verdict(kMmaSync, ScalarType::f32) ==
         R"(s.yaml:4:47: error: mma of S: Q is f32, mma_sync reads f16 or bf16
     S: {compute_at: j.o, store_in: register, mma: mma_sync}
                                                   ^
 note: --dtype bf16, or mma: fma, or tf32: true, which rounds f32 to tf32
 )");
   CHECK_THAT(
-      message(kRoles, ScalarType::f32),
+      verdict(kRoles, ScalarType::f32),
       Contains("s.yaml:5:47: error: mma of S: Q is f32, wgmma reads f16 or bf16") &&
           Contains("note: --dtype bf16, or mma: fma, or mma: mma_sync and tf32: true, which rounds f32 to tf32"));
   // Nor where one input alone is f32.
@@ -70,14 +70,14 @@ note: --dtype bf16, or mma: fma, or tf32: true, which rounds f32 to tf32
 }
 
 TEST_CASE("operands of wgmma have no padding") {
-  CHECK_THAT(message(with(kRoles, "K: {", "K: {align_storage: {d: 72}, "), ScalarType::bf16),
+  CHECK_THAT(verdict(with(kRoles, "K: {", "K: {align_storage: {d: 72}, "), ScalarType::bf16),
              Contains("align_storage of K: wgmma reads K from rows of 128 bytes, between which nothing lies") &&
                  Contains("note: leave it out"));
 }
 
 TEST_CASE("rows that mma_sync reads begin at multiples of 16 bytes") {
   const auto padded = [](const char* multiple) {
-    return message(with(kMmaSync, "V: {", "V: {align_storage: {e: " + std::string(multiple) + "}, "), ScalarType::bf16);
+    return verdict(with(kMmaSync, "V: {", "V: {align_storage: {e: " + std::string(multiple) + "}, "), ScalarType::bf16);
   };
   CHECK_THAT(padded("20"), Contains("align_storage of V: mma_sync reads rows that begin at multiples of 16 bytes, 8 "
                                     "elements, and 20 is no multiple of it") &&
@@ -104,21 +104,21 @@ TEST_CASE("weights that nothing bounds are refused in f16 where their sum divide
 
 TEST_CASE("tf32 stands beside the mma_sync that it changes") {
   const std::string tf32 = with(kMmaSync, "mma: mma_sync", "mma: mma_sync, tf32: true");
-  for (const ScalarType type : {ScalarType::f32, ScalarType::f16, ScalarType::bf16}) CHECK(message(tf32, type) == "");
-  CHECK_THAT(message(tf32, ScalarType::f64), Contains("Q is f64, mma_sync reads f16 or bf16"));
-  CHECK_THAT(message(with(kMmaSync, ", mma: mma_sync", ", tf32: true"), ScalarType::f32),
+  for (const ScalarType type : {ScalarType::f32, ScalarType::f16, ScalarType::bf16}) CHECK(verdict(tf32, type) == "");
+  CHECK_THAT(verdict(tf32, ScalarType::f64), Contains("Q is f64, mma_sync reads f16 or bf16"));
+  CHECK_THAT(verdict(with(kMmaSync, ", mma: mma_sync", ", tf32: true"), ScalarType::f32),
              Contains(R"(s.yaml:4:48: error: tf32 of S: it says how mma_sync takes f32, and S has no mma
     S: {compute_at: j.o, store_in: register, tf32: true}
                                                    ^
 note: mma: mma_sync beside it
 )"));
-  CHECK_THAT(message(with(kMmaSync, "mma: mma_sync", "mma: fma, tf32: true"), ScalarType::f32),
+  CHECK_THAT(verdict(with(kMmaSync, "mma: mma_sync", "mma: fma, tf32: true"), ScalarType::f32),
              Contains("tf32 of S: fma computes f32 as it is, it would have no effect"));
-  CHECK_THAT(message(with(kRoles, "mma: wgmma", "mma: wgmma, tf32: true"), ScalarType::f32),
+  CHECK_THAT(verdict(with(kRoles, "mma: wgmma", "mma: wgmma, tf32: true"), ScalarType::f32),
              Contains("tf32 of S: wgmma reads tf32 only where the summed axis is contiguous") &&
                  Contains("note: mma: mma_sync, with threads in place of warps"));
   CHECK_THAT(
-      message(with(testing::shipped_schedule("cpu/flash2"), "S: {compute_at: j.o", "S: {tf32: true, compute_at: j.o"),
+      verdict(with(testing::shipped_schedule("cpu/flash2"), "S: {compute_at: j.o", "S: {tf32: true, compute_at: j.o"),
               ScalarType::f32),
       Contains("tf32 of S: the CPU has no tensor cores and computes f32 as it is"));
   CHECK_THROWS_WITH(parse_schedule(with(tf32, "tf32: true", "tf32: false"), "s.yaml"),
@@ -130,24 +130,24 @@ TEST_CASE("only a left operand that a loop of tensor cores reads again is held i
     const std::string from = name + (name == "Q" ? ": {stage_at: i.o" : ": {stage_at: j.o") + ", store_in: shared";
     return with(text, from, from.substr(0, from.size() - 6) + "[shared, register]");
   };
-  CHECK(message(held(kMmaSync, "Q")) == "");
-  CHECK(message(held(kRoles, "Q")) == "");
+  CHECK(verdict(held(kMmaSync, "Q")) == "");
+  CHECK(verdict(held(kRoles, "Q")) == "");
   CHECK(
-      message(held(kMmaSync, "K")) ==
+      verdict(held(kMmaSync, "K")) ==
       R"(s.yaml:7:30: error: store_in of K: [shared, register]: K varies along j, so it is the right operand of a product, which tensor cores read from shared memory
     K: {stage_at: j.o, store_in: [shared, register], copy: cp_async, ring_buffer: 2}
                                  ^
 note: store_in: shared
 )");
-  CHECK_THAT(message(with(held(kMmaSync, "Q"), "Q: {stage_at: i.o", "Q: {stage_at: j.o")),
+  CHECK_THAT(verdict(with(held(kMmaSync, "Q"), "Q: {stage_at: i.o", "Q: {stage_at: j.o")),
              Contains("store_in of Q: [shared, register]: at j.o each tile is read once, it would have no effect"));
-  CHECK_THAT(message(with(held(kMmaSync, "Q"), ", mma: mma_sync", ""), ScalarType::f32),
+  CHECK_THAT(verdict(with(held(kMmaSync, "Q"), ", mma: mma_sync", ""), ScalarType::f32),
              Contains("multiply-adds read their operands from shared memory") &&
                  Contains("note: store_in: shared, or mma: mma_sync"));
-  CHECK_THAT(message(with(kMmaSync, "P: {compute_at: j.o, store_in: register",
+  CHECK_THAT(verdict(with(kMmaSync, "P: {compute_at: j.o, store_in: register",
                           "P: {compute_at: j.o, store_in: [shared, register]")),
              Contains("P is computed, only a staged input is copied from one to the other"));
-  CHECK_THAT(message(with(testing::shipped_schedule("cpu/flash2"), "Q: {stage_at: i.o, store_in: shared",
+  CHECK_THAT(verdict(with(testing::shipped_schedule("cpu/flash2"), "Q: {stage_at: i.o, store_in: shared",
                           "Q: {stage_at: i.o, store_in: [shared, register]"),
                      ScalarType::f32),
              Contains("[shared, register]: it would have no effect on cpu"));
@@ -172,18 +172,18 @@ TEST_CASE("S05: warps that don't cover a tile are refused before anything is com
   // tile-ai/tilelang#2537: a tile of 16 x 104 with 12 warps.
   const std::string twelve =
       with(with(kMmaSync, "{i: 128, j: 64}", "{i: 16, j: 104}"), "threads: [32, 4]", "threads: [96, 4]");
-  CHECK_THAT(message(twelve),
+  CHECK_THAT(verdict(twelve),
              Contains("tiles of i are 16, 12 warps take 192 rows at a time") && Contains("note: tile: {i: 192}") &&
                  Contains("tiles of j are 104, one instruction sums 16 at a time") && Contains("note: tile: {j: 96}"));
   // Warpgroups of four warps and 64 rows.
-  CHECK_THAT(message(with(kRoles, "i: 128", "i: 96")), Contains("tiles of i are 96, 8 warps take 128 rows at a time"));
-  CHECK_THAT(message(with(kRoles, "consumer: 2", "consumer: 3")),
+  CHECK_THAT(verdict(with(kRoles, "i: 128", "i: 96")), Contains("tiles of i are 96, 8 warps take 128 rows at a time"));
+  CHECK_THAT(verdict(with(kRoles, "consumer: 2", "consumer: 3")),
              Contains("tiles of i are 128, 12 warps take 192 rows at a time") && Contains("note: tile: {i: 192}"));
-  CHECK_THAT(message(with(kRoles, "j: 64", "j: 104")), Contains("tiles of j are 104, one instruction sums 16"));
+  CHECK_THAT(verdict(with(kRoles, "j: 64", "j: 104")), Contains("tiles of j are 104, one instruction sums 16"));
   const std::string one_role =
       with(with(testing::shipped_schedule("sm90/flash2_wgmma"), "{i: 128, j: 128}", "{i: 96, j: 128}"),
            "threads: [64, 4]", "threads: [48, 4]");
-  CHECK_THAT(message(one_role),
+  CHECK_THAT(verdict(one_role),
              Contains("threads of O are 6 warps, a warpgroup has four") && Contains("note: threads: [64, 4]"));
 }
 
@@ -215,47 +215,47 @@ TEST_CASE("an unknown family or copy is refused with the nearest") {
 }
 
 TEST_CASE("tiles and threads that no instruction divides are refused with those that it does") {
-  CHECK_THAT(message(with(kMmaSync, "threads: [32, 4]", "threads: [16, 8]")),
+  CHECK_THAT(verdict(with(kMmaSync, "threads: [32, 4]", "threads: [16, 8]")),
              Contains("threads of O are 16 x 8, a warp of tensor cores is 8 rows of 4") &&
                  Contains("threads: [32, 4] for 4 warps"));
-  CHECK_THAT(message(with(kMmaSync, "i: 128", "i: 96")),
+  CHECK_THAT(verdict(with(kMmaSync, "i: 128", "i: 96")),
              Contains("tiles of i are 96, 4 warps take 64 rows at a time") && Contains("tile: {i: 64}"));
-  CHECK_THAT(message(with(kMmaSync, "j: 64", "j: 40")),
+  CHECK_THAT(verdict(with(kMmaSync, "j: 64", "j: 40")),
              Contains("tiles of j are 40, one instruction sums 16 at a time") && Contains("tile: {j: 32}"));
-  CHECK_THAT(message(with(kRoles, "i: 128", "i: 64")), Contains("tiles of i are 64, 8 warps take 128 rows at a time"));
-  CHECK_THAT(message(with(kRoles, "j: 64", "j: 272")),
+  CHECK_THAT(verdict(with(kRoles, "i: 128", "i: 64")), Contains("tiles of i are 64, 8 warps take 128 rows at a time"));
+  CHECK_THAT(verdict(with(kRoles, "j: 64", "j: 272")),
              Contains("272 columns along j, one instruction makes at most 256"));
 }
 
 TEST_CASE("wgmma, TMA and roles are of sm_90a") {
-  CHECK_THAT(message(with(kMmaSync, "mma: mma_sync", "mma: wgmma")),
+  CHECK_THAT(verdict(with(kMmaSync, "mma: mma_sync", "mma: wgmma")),
              Contains("wgmma is an instruction of sm_90a, the schedule's target is sm_80"));
-  CHECK_THAT(message(with(kMmaSync, "Q: {stage_at: i.o, store_in: shared, copy: cp_async",
+  CHECK_THAT(verdict(with(kMmaSync, "Q: {stage_at: i.o, store_in: shared, copy: cp_async",
                           "Q: {stage_at: i.o, store_in: shared, copy: tma")),
              Contains("copy of Q: tma is of sm_90a, the schedule's target is sm_80"));
   const std::string no_warps = with(with(kRoles, "warps: {producer: 1, consumer: 2}\n", ""), "gpu_blocks: [i.o, h, b]",
                                     "gpu_blocks: [i.o, h, b], threads: [64, 4]");
-  CHECK_THAT(message(no_warps),
+  CHECK_THAT(verdict(no_warps),
              Contains("copy of K: tma needs a producer") && Contains("warps: {producer: 1, consumer: 2}"));
-  CHECK_THAT(message(with(kRoles, "gpu_blocks: [i.o, h, b]", "gpu_blocks: [i.o, h, b], threads: [64, 4]")),
+  CHECK_THAT(verdict(with(kRoles, "gpu_blocks: [i.o, h, b]", "gpu_blocks: [i.o, h, b], threads: [64, 4]")),
              Contains("threads of O: warps says who computes") && Contains("leave threads out"));
   CHECK_THAT(
-      message(with(kRoles, "Q: {stage_at: i.o, store_in: shared, copy: tma}", "Q: {stage_at: i.o, store_in: shared}")),
+      verdict(with(kRoles, "Q: {stage_at: i.o, store_in: shared, copy: tma}", "Q: {stage_at: i.o, store_in: shared}")),
       Contains("a producer copies by tma, and Q is copied by vector"));
-  CHECK_THAT(message(with(kRoles, "mma: wgmma", "mma: mma_sync")), Contains("warps: consumers compute with wgmma"));
+  CHECK_THAT(verdict(with(kRoles, "mma: wgmma", "mma: mma_sync")), Contains("warps: consumers compute with wgmma"));
 }
 
 TEST_CASE("what an asynchronous copy can't honour is refused") {
-  CHECK_THAT(message(with(kMmaSync, "V: {stage_at: j.o, store_in: shared, copy: cp_async, ring_buffer: 2}",
+  CHECK_THAT(verdict(with(kMmaSync, "V: {stage_at: j.o, store_in: shared, copy: cp_async, ring_buffer: 2}",
                           "V: {stage_at: j.o, store_in: shared, copy: cp_async, ring_buffer: 3}")),
              Contains("its ring has 3 slots and that of K 2, asynchronous copies at one loop have one depth") &&
                  Contains("K: {ring_buffer: 3}"));
-  CHECK_THAT(message(with(kMmaSync, "Q: {stage_at: i.o, store_in: shared, copy: cp_async",
+  CHECK_THAT(verdict(with(kMmaSync, "Q: {stage_at: i.o, store_in: shared, copy: cp_async",
                           "Q: {stage_at: i.o, store_in: shared, vectorize: 8, copy: cp_async")),
              Contains("cp_async copies whole rows, vectorize would have no effect"));
-  CHECK_THAT(message(with(kMmaSync, ", mma: mma_sync", "")), Contains("fma reads f32 while"));
+  CHECK_THAT(verdict(with(kMmaSync, ", mma: mma_sync", "")), Contains("fma reads f32 while"));
   CHECK_THAT(
-      message(with(kMmaSync, "P: {compute_at: j.o, store_in: register}", "P: {compute_at: j.o, store_in: shared}")),
+      verdict(with(kMmaSync, "P: {compute_at: j.o, store_in: register}", "P: {compute_at: j.o, store_in: shared}")),
       Contains("reads what its kernel computes from registers") && Contains("store_in: register"));
 }
 
@@ -263,28 +263,28 @@ TEST_CASE("outputs that TMA can't store are refused, and what it stores counts a
   const auto stored = [](const std::string& schedule, const std::string& path) {
     return with(schedule, "gpu_blocks: [i.o, h, b]", "gpu_blocks: [i.o, h, b], copy: " + path);
   };
-  CHECK(message(stored(kRoles, "tma")) == "");
-  CHECK(message(stored(kRoles, "vector")) == "");
-  CHECK(message(stored(kMmaSync, "vector")) == "");
-  CHECK(message(stored(kRoles, "cp_async")) ==
+  CHECK(verdict(stored(kRoles, "tma")) == "");
+  CHECK(verdict(stored(kRoles, "vector")) == "");
+  CHECK(verdict(stored(kMmaSync, "vector")) == "");
+  CHECK(verdict(stored(kRoles, "cp_async")) ==
         R"(s.yaml:4:86: error: copy of O: cp_async copies to shared memory, and the tiles of O go to global memory
     O: {tile: {i: 128, j: 64}, reorder: [b, h, i.o, j.o], gpu_blocks: [i.o, h, b], copy: cp_async}
                                                                                          ^
 note: copy: tma, or leave it out
 )");
-  CHECK_THAT(message(stored(kMmaSync, "tma")), Contains("copy of O: tma is of sm_90a, the schedule's target is sm_80"));
+  CHECK_THAT(verdict(stored(kMmaSync, "tma")), Contains("copy of O: tma is of sm_90a, the schedule's target is sm_80"));
   CHECK_THAT(
-      message(stored(
+      verdict(stored(
           with(with(kRoles, "warps: {producer: 1, consumer: 2}\n", ""), "h, b]}", "h, b], threads: [64, 4]}"), "tma")),
       Contains("copy of O: tma needs a producer"));
-  CHECK_THAT(message(stored(kRoles, "tma"), ScalarType::f32),
+  CHECK_THAT(verdict(stored(kRoles, "tma"), ScalarType::f32),
              Contains("copy of O: it is f32, tma stores tiles of f16 or bf16") &&
                  Contains("note: --dtype bf16, or leave it out"));
-  CHECK_THAT(message(with(testing::kCpuFlash2, "parallel: [i.o, h, b]", "parallel: [i.o, h, b], copy: tma")),
+  CHECK_THAT(verdict(with(testing::kCpuFlash2, "parallel: [i.o, h, b]", "parallel: [i.o, h, b], copy: tma")),
              Contains("copy of O: the CPU has no asynchronous copies"));
   const std::string large = with(kRoles, "{i: 128, j: 64}", "{i: 1024, j: 64}");
-  CHECK_THAT(message(large), !Contains("bytes of shared memory"));
-  CHECK_THAT(message(stored(large, "tma")),
+  CHECK_THAT(verdict(large), !Contains("bytes of shared memory"));
+  CHECK_THAT(verdict(stored(large, "tma")),
              Contains("tiles of O need 294912 bytes of shared memory, sm_90a has 232448") &&
                  Contains("O 1024x64 bf16 = 131072"));
 }
@@ -334,23 +334,23 @@ K: {stage_at: j.o, store_in: shared, copy: tma}
 }
 
 TEST_CASE("blocks that stay need a producer that is ahead") {
-  CHECK(message(with(kRoles, "h, b]}", "h, b], persistent: longest_first}")) == "");
+  CHECK(verdict(with(kRoles, "h, b]}", "h, b], persistent: longest_first}")) == "");
   CHECK_THAT(
-      message(with(kMmaSync, "threads: [32, 4]", "threads: [32, 4], persistent: linear")),
+      verdict(with(kMmaSync, "threads: [32, 4]", "threads: [32, 4], persistent: linear")),
       Contains("s.yaml:3:110: error: persistent of O: without a producer nothing of the next tile would be ahead") &&
           Contains("note: warps: {producer: 1, consumer: 2}\nnote: leave persistent out"));
   // Then what is copied once an output tile may have slots, too.
   const std::string two_slots = with(kRoles, "Q: {stage_at: i.o, store_in: shared, copy: tma}",
                                      "Q: {stage_at: i.o, store_in: shared, copy: tma, ring_buffer: 2}");
-  CHECK(message(with(two_slots, "h, b]}", "h, b], persistent: linear}")) == "");
-  CHECK_THAT(message(two_slots), Contains("ring_buffer of Q: i.o is spread over blocks"));
+  CHECK(verdict(with(two_slots, "h, b]}", "h, b], persistent: linear}")) == "");
+  CHECK_THAT(verdict(two_slots), Contains("ring_buffer of Q: i.o is spread over blocks"));
   CHECK_THROWS_WITH(parse_schedule(with(kRoles, "h, b]}", "h, b], persistent: longest}"), "s.yaml"),
                     Contains("longest is none, wanted is linear or longest_first"));
 }
 
 TEST_CASE("products on tensor cores refuse an unroll of their own") {
   CHECK_THAT(
-      message(with(kRoles, "mma: wgmma", "mma: wgmma, unroll: {d: 2}")),
+      verdict(with(kRoles, "mma: wgmma", "mma: wgmma, unroll: {d: 2}")),
       Contains("unroll of S: wgmma unrolls its products whole, it would have no effect") && Contains("leave it out"));
 }
 

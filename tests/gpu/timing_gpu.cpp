@@ -15,7 +15,7 @@ using namespace astatide::testing;
 
 namespace {
 
-constexpr int kRounds = 5;
+constexpr int kTimedRounds = 5;
 
 Case sized_case(bool causal, std::int64_t batch, std::int64_t heads, std::int64_t length, std::int64_t width) {
   Case c;
@@ -63,7 +63,7 @@ class Launchable {
 /// The least device time of each, in turn.
 std::pair<double, double> least_ms(Launchable& a, Launchable& b) {
   std::pair<double, double> least{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kTimedRounds; ++round) {
     least.first = std::min(least.first, a.device_ms());
     least.second = std::min(least.second, b.device_ms());
   }
@@ -91,7 +91,7 @@ TEST_CASE("P01: one item more in a batch of decodes takes no jump") {
       c.dtype = ScalarType::f16;
       Launchable decode(c, schedule);
       double least = std::numeric_limits<double>::infinity();
-      for (int round = 0; round < kRounds; ++round) least = std::min(least, decode.device_ms());
+      for (int round = 0; round < kTimedRounds; ++round) least = std::min(least, decode.device_ms());
       const double gigabytes = 2e-9 * static_cast<double>(items) * 8 * 512 * 128 * 2;
       INFO(name << ": " << items << " items " << least << " ms, " << 1e3 * gigabytes / least << " GB/s; one less "
                 << before << " ms");
@@ -114,7 +114,7 @@ TEST_CASE("P02: a short sequence takes little more than the least that a launch 
     INFO(name << ": " << 1e3 * time << " us, and " << 1e3 * least << " us for one row and one key");
     CHECK(time <= 3 * least);
     double host = std::numeric_limits<double>::infinity();
-    for (int round = 0; round < kRounds; ++round) host = std::min(host, small.host_ms());
+    for (int round = 0; round < kTimedRounds; ++round) host = std::min(host, small.host_ms());
     INFO("a call takes " << 1e3 * host << " us of the host");
 #ifdef NDEBUG
     CHECK(1e3 * host <= 40);  // 15 to 22 on the host of an H200

@@ -44,7 +44,7 @@ TEST_CASE("two parts are merged wherever they lie") {
 }
 
 TEST_CASE("one build merges any number of parts") {
-  const Counters before = case_engine().counters();
+  const auto before = case_engine().counters();
   const Executable merge = merge_of_attention();
   merge_of_attention();
   CHECK(case_engine().counters().compiles - before.compiles <= 1);

@@ -5,6 +5,7 @@
 
 #include "api/astatide.h"
 #include "compiler/cuda/emit.h"
+#include "tests/support/messages.h"
 #include "tests/support/paged_case.h"
 #include "tests/support/schedule_cases.h"
 
@@ -24,46 +25,44 @@ Texts texts_of(std::int64_t page, const std::string& keys) {
   return {tile::print(program), cuda::emit(program).text};
 }
 
-bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 }  // namespace
 
 TEST_CASE("a tile of several pages is a box a page, up to the last that has a row of the item") {
   const Texts texts = texts_of(64, "128");
-  CHECK(holds(texts.program,
-              "copy K_s <- K[page[b, j/64], h*Hkv/Hq, j%64, d] at j = j_o*128 < "
-              "(min(Sk, length[b])+63)/64*64, d = 0 < D via tma boxes 2"));
+  CHECK(contains(texts.program,
+                 "copy K_s <- K[page[b, j/64], h*Hkv/Hq, j%64, d] at j = j_o*128 < "
+                 "(min(Sk, length[b])+63)/64*64, d = 0 < D via tma boxes 2"));
   // What stands behind the item's end in its last page becomes 0 in front of the sum over keys, and only there.
-  CHECK(holds(texts.program, "acquire V_s at j = (j_o+1)*128 < min(Sk, length[b])"));
-  CHECK_FALSE(holds(texts.program, "acquire K_s at"));
-  CHECK(holds(texts.source, "int page_0[2];"));
-  CHECK(holds(texts.source, "const int j = j_o * 128 + (box) * 64;"));
-  CHECK(holds(texts.source, "/ 64) * page_stride_1) : -1;"));
-  CHECK(holds(texts.source, ", page_0[box]);"));
+  CHECK(contains(texts.program, "acquire V_s at j = (j_o+1)*128 < min(Sk, length[b])"));
+  CHECK_FALSE(contains(texts.program, "acquire K_s at"));
+  CHECK(contains(texts.source, "int page_0[2];"));
+  CHECK(contains(texts.source, "const int j = j_o * 128 + (box) * 64;"));
+  CHECK(contains(texts.source, "/ 64) * page_stride_1) : -1;"));
+  CHECK(contains(texts.source, ", page_0[box]);"));
 }
 
 TEST_CASE("tables of many pages are read a few at a time, and no box stands behind the tile") {
   const Texts even = texts_of(16, "128");
-  CHECK(holds(even.program, "via tma boxes 8"));
-  CHECK(holds(even.source, "for (int first = 0; first < 8; first += 2)"));
-  CHECK_FALSE(holds(even.source, "first + box < 8"));
+  CHECK(contains(even.program, "via tma boxes 8"));
+  CHECK(contains(even.source, "for (int first = 0; first < 8; first += 2)"));
+  CHECK_FALSE(contains(even.source, "first + box < 8"));
   // What all boxes have in common stands in front of their loop.
-  CHECK(holds(even.source, "const int limit = floor_div(min(Sk, *(length + b * length_stride_0)) + 15, 16) * 16;"));
-  CHECK(holds(even.source, "const int at_1 = static_cast<int>(static_cast<long long>(h) * Hkv / Hq);"));
-  CHECK(holds(even.source, "page_0[box] = j < limit ? "));
-  CHECK(holds(even.source, ", 0, at_1, page_0[box]);"));
+  CHECK(contains(even.source, "const int limit = floor_div(min(Sk, *(length + b * length_stride_0)) + 15, 16) * 16;"));
+  CHECK(contains(even.source, "const int at_1 = static_cast<int>(static_cast<long long>(h) * Hkv / Hq);"));
+  CHECK(contains(even.source, "page_0[box] = j < limit ? "));
+  CHECK(contains(even.source, ", 0, at_1, page_0[box]);"));
   const Texts odd = texts_of(16, "80");
-  CHECK(holds(odd.program, "via tma boxes 5"));
-  CHECK(holds(odd.source, "if (first + box < 5) {"));
-  CHECK(holds(odd.source, "page_0[box] = first + box < 5 && j < "));
+  CHECK(contains(odd.program, "via tma boxes 5"));
+  CHECK(contains(odd.source, "if (first + box < 5) {"));
+  CHECK(contains(odd.source, "page_0[box] = first + box < 5 && j < "));
 }
 
 TEST_CASE("a tile that is a part of a page is one box at its place there") {
   const Texts texts = texts_of(256, "128");
-  CHECK_FALSE(holds(texts.program, " boxes "));
-  CHECK(holds(texts.source, "j_o * 128 % 256"));
+  CHECK_FALSE(contains(texts.program, " boxes "));
+  CHECK(contains(texts.source, "j_o * 128 % 256"));
   // Equal lengths: the box is the page.
-  CHECK_FALSE(holds(texts_of(128, "128").source, "% 128, static_cast<int>(static_cast<long long>(h)"));
+  CHECK_FALSE(contains(texts_of(128, "128").source, "% 128, static_cast<int>(static_cast<long long>(h)"));
 }
 
 TEST_CASE("what does not come in whole boxes is refused with the numbers and what would do") {

@@ -11,6 +11,7 @@
 #include "compiler/cuda/emit.h"
 #include "compiler/explain.h"
 #include "tests/support/case_data.h"
+#include "tests/support/messages.h"
 #include "tests/support/schedule_cases.h"
 
 namespace astatide::testing {
@@ -27,8 +28,6 @@ Arguments shifted_arguments(const std::vector<double>& at) {
           {},
           {{"X", {{2, 2, 1}, {1, 2, 3, 4}}}, {"Y", {{2, 1}, {5, 6}}}, {"at", {{2}, at}}}};
 }
-
-bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -98,12 +97,12 @@ TEST_CASE("each update is a kernel in front of the schedule's, which explain cou
   const Schedule schedule = parse_schedule(shipped_schedule("sm80/decode"), "s.yaml");
   const tile::Program program = compile(algorithm, schedule, options);
   const std::string text = tile::print(program);
-  CHECK(holds(text, "input   K: bf16[Pages, Hkv, 64, D] updated"));
+  CHECK(contains(text, "input   K: bf16[Pages, Hkv, 64, D] updated"));
   CHECK(program.kernels[0].name == "append_decode_update_K");
   CHECK(program.kernels[1].name == "append_decode_update_V");
-  CHECK(holds(text,
-              "  if length[b] - Sq + i >= 0 uniform block\n    copy K_new <- Kn[b,hk,i,d] at hk = hk_o, d = "
-              "d_o*64 via load\n"));
+  CHECK(contains(text,
+                 "  if length[b] - Sq + i >= 0 uniform block\n    copy K_new <- Kn[b,hk,i,d] at hk = hk_o, d = "
+                 "d_o*64 via load\n"));
   // The schedule's kernels are as they would be without updates.
   Algorithm plain = algorithm;
   plain.updates.clear();
