@@ -97,15 +97,8 @@ class AxisExtents {
       if (!report || known.extent == *extent || is_longer_by_a_number(*extent, v->name) ||
           !reported_.insert(v->name + " " + r.tensor).second)
         continue;
-      Location where = func.where;
-      if (r.indices[i].line() > 0 || e.line() > 0) {
-        const Expr& at = r.indices[i].line() > 0 ? r.indices[i] : e;
-        if (at.line() != where.line) where.text.clear();
-        where.line = at.line();
-        where.column = at.column();
-      }
       const std::string& source = known.source;
-      errors_.error(where,
+      errors_.error(place_in(func.where, r.indices[i].line() > 0 ? r.indices[i] : e),
                     "axis " + v->name + " is " + print_expr(known.extent, {}, true) + " in " + source + " and " +
                         print_expr(*extent, {}, true) + " in " + r.tensor,
                     {"an axis has one extent in all definitions; give one of the two another name"});

@@ -63,13 +63,7 @@ class TypeChecker {
 
   void error(const Expr& at, std::string message, std::vector<std::string> notes = {}) {
     if (errors_.size() >= kMostProblems) return;
-    Location where = where_;
-    if (at.line() > 0) {
-      if (at.line() != where.line) where.text.clear();
-      where.line = at.line();
-      where.column = at.column();
-    }
-    errors_.error(std::move(where), std::move(message), std::move(notes));
+    errors_.error(place_in(where_, at), std::move(message), std::move(notes));
   }
 
   /// An integer that may read inputs of integers.

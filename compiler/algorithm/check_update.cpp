@@ -21,16 +21,6 @@ bool is_of_integers(const Expr& predicate, const NameKinds& names) {
          std::all_of(c->args.begin(), c->args.end(), [&](const Expr& e) { return is_built_from_integers(e, names); });
 }
 
-/// The place of a part of an update.
-Location place_in(const Func& update, const Expr& at) {
-  Location where = update.where;
-  if (at.line() == 0) return where;
-  if (at.line() != where.line) where.text.clear();
-  where.line = at.line();
-  where.column = at.column();
-  return where;
-}
-
 /// A launch that is repeated stores the same again only where no update reads what it or a later one stores.
 void check_reads_of_update(std::size_t number, const Scope& scope, Diagnostics& errors) {
   const std::vector<Func>& updates = scope.algorithm.updates;
@@ -40,7 +30,7 @@ void check_reads_of_update(std::size_t number, const Scope& scope, Diagnostics& 
     if (!r) return;
     for (std::size_t n = number; n < updates.size(); ++n) {
       if (updates[n].name != r->tensor) continue;
-      errors.error(place_in(update, e),
+      errors.error(place_in(update.where, e),
                    "the update of " + update.name + " reads " + r->tensor + ", into which " +
                        (n == number ? "it" : "a later one") + " stores",
                    {"a launch may be repeated, and would read what the one before it has stored; give the values an "
@@ -82,12 +72,12 @@ void check_update(std::size_t number, Scope& scope, Diagnostics& errors) {
   const auto look = [&](const Expr& e) {
     if (const auto* r = e.as<Read>(); r && is_definition(r->tensor)) {
       reads_definitions = true;
-      errors.error(place_in(update, e),
+      errors.error(place_in(update.where, e),
                    "the update of " + update.name + " reads " + r->tensor + ", which is a definition",
                    {"updates are done before everything is defined, and read inputs"});
     }
     if (const auto* r = e.as<Reduce>())
-      errors.error(place_in(update, e), "the update of " + update.name + " reduces over " + quoted(r->axis),
+      errors.error(place_in(update.where, e), "the update of " + update.name + " reduces over " + quoted(r->axis),
                    {"an update stores element by element; an input can hold what was reduced before"});
   };
   const std::size_t before = errors.size();
@@ -101,7 +91,7 @@ void check_update(std::size_t number, Scope& scope, Diagnostics& errors) {
   check_definition(update, scope, errors);
   if (errors.size() == before && update.where_predicate &&
       !is_of_integers(*update.where_predicate, name_kinds(scope.algorithm)))
-    errors.error(place_in(update, *update.where_predicate), "the condition of an update is not one of integers",
+    errors.error(place_in(update.where, *update.where_predicate), "the condition of an update is not one of integers",
                  {"which elements are stored depends on axes, extents and inputs of integers"});
 }
 

@@ -80,6 +80,14 @@ NameKinds name_kinds(const Algorithm& algorithm) {
   return names;
 }
 
+Location place_in(Location whole, const Expr& part) {
+  if (part.line() == 0) return whole;
+  if (part.line() != whole.line) whole.text.clear();
+  whole.line = part.line();
+  whole.column = part.column();
+  return whole;
+}
+
 void add_axes_of(const Expr& place, const NameKinds& names, std::vector<std::string>& axes) {
   visit(place, [&](const Expr& e) {
     const auto* v = e.as<Variable>();

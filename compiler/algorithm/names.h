@@ -29,6 +29,9 @@ struct NameKinds {
 /// Extents and scalars of an algorithm, and its inputs of integers.
 NameKinds name_kinds(const Algorithm& algorithm);
 
+/// Where a part of a definition or of an update stands; `whole`, where that is, if nothing says it of the part.
+Location place_in(Location whole, const Expr& part);
+
 /// Adds the axes that a place names, each once, in their order: every variable but extents and scalars.
 void add_axes_of(const Expr& place, const NameKinds& names, std::vector<std::string>& axes);
 
