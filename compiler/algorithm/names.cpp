@@ -34,13 +34,15 @@ constexpr std::string_view kTaken =
     "barrier_init_fence barrier_release_at barrier_wait block_number clamp_number cluster_sync component copy16 "
     "count_below cp_async16 cp_async_commit cp_async_wait draw_tile Eight exp2_by exp_by fabsf fast_exp fast_exp2 "
     "fast_log fast_log2 fast_tanh "
-    "fence_async_proxy float4 floor_mod fmaf fmaxf fminf from_float give_registers Half4Bits high4 "
-    "in_panels kInfinity kLog2e lanes_max lanes_min lanes_sum ldmatrix4 ldmatrix4_transposed leave_tiles load1 load4 "
+    "fence_async_proxy fence_of_device float4 floor_mod fmaf fmaxf fminf from_float give_registers Half4Bits high4 "
+    "in_panels kInfinity kLog2e lanes_max lanes_min lanes_sum ldmatrix4 ldmatrix4_transposed leave_tiles "
+    "let_next_start load1 load4 "
     "load8 load_shared4 log2f logf low4 make_float2 make_float4 matrix_descriptor mma_16x8x16 mma_16x8x8 multiple "
     "narrow4 pack2 pass_turn pin polynomial_exp2 powf quad_transpose reciprocal repeat8 shared_address sqrtf "
     "stmatrix4 store16 store2 store4 store_at take_registers take_turn tanhf team_sync TensorMap tma_load "
     "tma_multicast "
-    "tma_prefetch tma_store tma_store_commit tma_wait_until_read to_float to_tf32 uint4 uniform warpgroup_sync "
+    "tma_prefetch tma_store tma_store_commit tma_wait_until_read to_float to_tf32 uint4 uniform wait_for_earlier "
+    "warpgroup_sync "
     "wgmma_commit wgmma_fence wgmma_wait widen4 ";
 
 bool contains(std::string_view words, const std::string& name) {

@@ -145,7 +145,8 @@ void KernelEmitter::emit_load_quads(const View& view, const Mem& dst) {
                    fragment.columns.offset(held_column_, column_in(grid)), held_row_, held_column_};
   std::string limits = declare_coordinates(view.at, dst, at);
   const std::string inside_tile = inside(dst, grid, at);
-  if (!inside_tile.empty()) limits += (limits.empty() ? "" : " && ") + inside_tile;
+  for (const std::string& condition : {inside_tile, only_where_})
+    if (!condition.empty()) limits += (limits.empty() ? "" : " && ") + condition;
   std::string value = fmt::format("load4({})", address_from_base(view));
   if (!limits.empty())
     value = fmt::format("{0} ? {1} : make_float4({2}, {2}, {2}, {2})", limits, value, float_literal(view.absent));
@@ -169,7 +170,8 @@ void KernelEmitter::emit_load(const View& view, const Mem& dst) {
   const Element at = open_element(dst, grid_for({&dst}), false);
   std::string limits = declare_coordinates(view.at, dst, at);
   const std::string inside_tile = inside(dst, grid_for({&dst}), at);
-  if (!inside_tile.empty()) limits += (limits.empty() ? "" : " && ") + inside_tile;
+  for (const std::string& condition : {inside_tile, only_where_})
+    if (!condition.empty()) limits += (limits.empty() ? "" : " && ") + condition;
   std::string value = fmt::format("load1({})", address_from_base(view));
   if (!limits.empty()) value = fmt::format("{} ? {} : {}", limits, value, float_literal(view.absent));
   out_.line(fmt::format("{} = {};", access(dst, at, true), converted(value, dst.type)));

@@ -25,6 +25,13 @@ bool is_other_branch(const tile::If& branch, const tile::If& later) {
 void KernelEmitter::emit_block(const tile::Block& block) {
   for (std::size_t n = 0; n < block.size(); ++n) {
     if (starts_sum(block, n)) continue;
+    if (const std::size_t count = batched_loops(block, n); count > 0) {
+      LoopsOfBatch loops;
+      for (std::size_t loop = n; loop < n + count; ++loop) loops.push_back(&std::get<tile::For>(block[loop].node));
+      emit_batches(loops);
+      n += count - 1;
+      continue;
+    }
     const auto* branch = std::get_if<tile::If>(&block[n].node);
     const auto* before = branch && n > 0 ? std::get_if<tile::If>(&block[n - 1].node) : nullptr;
     if (before && is_other_branch(*before, *branch))
@@ -77,9 +84,9 @@ void KernelEmitter::emit(const tile::For& loop) {
     });
     if (used) out_.line(fmt::format("const int {} = {};", loop.var, begin));
   } else {
+    const std::string bound = end.find('?') == std::string::npos ? end : "(" + end + ")";
     if (loop.kind == tile::For::Kind::unrolled) out_.line("#pragma unroll");
     if (loop.unroll > 1) out_.line(fmt::format("#pragma unroll {}", loop.unroll));
-    const std::string bound = end.find('?') == std::string::npos ? end : "(" + end + ")";
     out_.open(loop.descending ? fmt::format("for (int {0} = {2} - 1; {0} >= {1}; --{0})", loop.var, begin, bound)
                               : fmt::format("for (int {0} = {1}; {0} < {2}; ++{0})", loop.var, begin, bound));
   }

@@ -84,6 +84,11 @@ class KernelEmitter {
   bool starts_sum(const tile::Block& block, std::size_t n);
   void emit_statement(const tile::Stmt& stmt);
   void emit(const tile::For& loop);
+  using LoopsOfBatch = std::vector<const tile::For*>;
+  /// How many loops from a statement on run alike, iterations in batches.
+  std::size_t batched_loops(const tile::Block& block, std::size_t n) const;
+  void emit_batches(const LoopsOfBatch& loops);
+  void emit_batch(const LoopsOfBatch& loops, const std::string& next, const std::string& end, int size);
   void emit(const tile::If& branch);
   void emit_branch(const std::string& head, const tile::If& branch);
   void emit(const tile::Let& let);
@@ -284,6 +289,7 @@ class KernelEmitter {
   std::optional<Expr> sum_starts_;  // where the next wgmma leaves out what its sum held
   /// Of one role whose warps copy or multiply with instructions of sm_80: what is the same for a block lies in uniform
   /// registers, since fragments need the others.
+  std::string only_where_;  // a condition of loads beside their own
   bool keeps_uniform_ = false;
   std::map<std::string, const tile::Mma*> wgmma_of_;                 // by token
   std::string thread_, row_, column_;                                // names of thread index and its coordinates

@@ -37,6 +37,7 @@ std::string KernelEmitter::tensor_type(const std::string& tensor) const {
 }
 
 std::string KernelEmitter::stride(const std::string& tensor, std::size_t dim) const {
+  if (const auto known = tile::known_stride(program_, tensor, dim)) return std::to_string(*known);
   return claimed(fmt::format("{}_stride_{}", tensor, dim));
 }
 
@@ -46,7 +47,13 @@ std::string KernelEmitter::address(const std::string& tensor, const std::vector<
     if (indices[dim].empty()) continue;
     // An index may be 32 bits wide; its product with a stride is not.
     const bool atom = indices[dim].find(' ') == std::string::npos;
-    text += fmt::format(" + {} * {}", atom ? indices[dim] : "(" + indices[dim] + ")", stride(tensor, dim));
+    const std::string index = atom ? indices[dim] : "(" + indices[dim] + ")";
+    const auto known = tile::known_stride(program_, tensor, dim);
+    if (known == 1) {
+      text += " + " + index;
+    } else {
+      text += fmt::format(" + {} * {}", index, known ? fmt::format("{}LL", *known) : stride(tensor, dim));
+    }
   }
   return text;
 }
@@ -135,9 +142,12 @@ std::string KernelEmitter::vector_flag(const std::string& tensor, std::size_t di
   const std::string name = fresh(fmt::format("{}_in_vectors_{}", tensor, vector));
   std::string condition =
       fmt::format("aligned({}, {})", tensor, vector * size_in_bytes(program_.find_tensor(tensor)->type));
-  for (std::size_t d = 0; d < program_.find_tensor(tensor)->dims.size(); ++d)
+  for (std::size_t d = 0; d < program_.find_tensor(tensor)->dims.size(); ++d) {
+    const auto known = tile::known_stride(program_, tensor, d);
+    if (known && (d == dim ? *known == 1 : *known % vector == 0)) continue;
     condition += d == dim ? fmt::format(" && {} == 1", stride(tensor, d))
                           : fmt::format(" && multiple({}, {})", stride(tensor, d), vector);
+  }
   vector_flags_[name] = condition;
   return name;
 }

@@ -52,11 +52,12 @@ void check_parts(LegalityCheck& check, const LoopNest& nest, const Directive& di
           nest.axis + " is bounded by " + std::to_string(*bound) + ", which one tile of " + std::to_string(tile) +
               " holds, so it would have no effect",
           {"leave rfactor out", "smaller tiles along " + nest.axis});
-  if (parts.size != 0 && tile != 0 && parts.size % tile != 0)
-    error(
-        directive.where,
-        "parts of " + std::to_string(parts.size) + " elements are no whole number of tiles of " + std::to_string(tile),
-        {"split_size: " + std::to_string(std::max<std::int64_t>(1, parts.size / tile) * tile)});
+  const std::int64_t whole = tile * parts.teams;
+  if (parts.size != 0 && whole != 0 && parts.size % whole != 0)
+    error(directive.where,
+          "parts of " + std::to_string(parts.size) + " elements are no whole number of tiles of " +
+              std::to_string(tile) + (parts.teams > 1 ? " for each of " + std::to_string(parts.teams) + " teams" : ""),
+          {"split_size: " + std::to_string(std::max<std::int64_t>(1, parts.size / whole) * whole)});
   if (bound && parts.size >= *bound)
     error(directive.where,
           nest.axis + " is bounded by " + std::to_string(*bound) + ", which one part of " + std::to_string(parts.size) +

@@ -31,7 +31,7 @@
 //              ["alias" NAME] ["align" AXIS N] ["offset" N]
 //   LAYOUT   = rows [pitch N] | panels | thread_grid<RxC, r x c [by N]> | rows of thread_grid<..>
 //   block    = stmt*
-//   stmt     = "for" VAR "in" int ".." int ["descending"] (serial ["unroll" N] | unrolled | once | teams) block
+//   stmt     = "for" VAR "in" int ".." int ["descending"] (serial ["unroll" N ["padded"]] | unrolled | once | teams) block
 //            | "if" int "uniform" (warp | block) ["cold"] block
 //            | "role" NAME "x" N ["registers" N] block
 //            | "let" VAR "=" int ["own" int] ["dealt"]
@@ -86,6 +86,8 @@ struct For {
   std::string note;  // "full", "partial": for people
   /// Of a serial loop on GPUs: iterations whose loads are under way together. None reads what another writes to memory.
   int unroll = 1;
+  /// ... and with what views say of absent elements an iteration changes nothing, so that there may be more of them.
+  bool padded = false;
 
   /// A thread comes through the body once.
   bool passes_once() const { return kind == Kind::once || kind == Kind::teams; }
@@ -373,6 +375,8 @@ struct Kernel {
   /// Blocks take one tile after the other, as a counter deals them out, instead of one each; order_tiles leaves linear.
   std::optional<TileOrder> persistent;
   std::optional<Cluster> cluster;
+  /// It may start before the kernels in front have ended, and waits for them before it touches memory.
+  bool dependent = false;
   std::vector<Staging> stagings;
   std::optional<Overlap> overlap;
   /// Requests to read left operands of products from shared memory once, into registers; consumed by hold_operands.

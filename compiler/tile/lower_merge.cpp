@@ -14,7 +14,7 @@ namespace {
 constexpr int kThreads = 32;
 
 /// Registers of a thread that loads of a loop over parts may fill before the first of them is used.
-constexpr int kLoadedRegisters = 64, kMostUnrolled = 16;
+constexpr int kLoadedRegisters = 96, kMostUnrolled = 16;
 
 /// Rows in tiles, each from blocks of its own; the loop `over` the parts runs inside.
 Placement placement_of_merge(const Lowering& lowering, const Placement& of, const AxisNumbers& rows,
@@ -96,6 +96,7 @@ class MergeBody {
     const int unroll = unroll_of(body);
     for (Stmt& stmt : builder_.inside_loops(std::move(body), builder_.loops_outside())) {
       std::get<For>(stmt.node).unroll = unroll;
+      std::get<For>(stmt.node).padded = unroll > 1 && are_states();
       out.push_back(std::move(stmt));
     }
   }
@@ -116,12 +117,21 @@ class MergeBody {
 
   bool is_reference(const Slot& slot) const { return contains(references_, &slot); }
 
+  /// What is stored are the states themselves: those of no element change nothing.
+  bool are_states() const {
+    return std::all_of(recurrence_.slots.begin(), recurrence_.slots.end(),
+                       [&](const Slot& slot) { return stored_.states.of_slot.at(slot.name) == variable(slot.name); });
+  }
+
   /// What an expression reads of a part, once.
   void load(Block& out, std::set<std::string>& loaded, const Expr& e) const {
     for (const std::string& name : names_in(e)) {
       if (!loaded.insert(name).second) continue;
       const StoredPart& part = stored_.parts.at(name);
-      out.push_back({Copy{parts_.at(name), builder_.view(part.read, builder_.tile_axes(part.axes)), Via::load, {}, 0}});
+      View view = builder_.view(part.read, builder_.tile_axes(part.axes));
+      for (const Slot& slot : recurrence_.slots)
+        if (are_states() && slot.name == name) view.absent = unit_of(slot.op);
+      out.push_back({Copy{parts_.at(name), std::move(view), Via::load, {}, 0}});
     }
   }
 

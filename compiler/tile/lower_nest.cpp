@@ -36,6 +36,14 @@ Lowering::Lowering(const Algorithm& algorithm_, const Schedule& schedule_, const
   for (const Extent& extent : algorithm.extents) program.extents.push_back(extent.name);
   for (const Scalar& scalar : algorithm.scalars) program.scalars.push_back(scalar.name);
   for (const auto& [extent, value] : schedule.bound) program.bounds.emplace(extent, value);
+  for (const std::string& extent : schedule.known) {
+    const auto value = options.known.find(extent);
+    if (value == options.known.end())
+      throw UserError(schedule.places.contains("known") ? schedule.places.at("known") : schedule.where,
+                      "known: the value of " + extent + " is compiled in, and none is given",
+                      {"--shape " + extent + "=8"});
+    program.known.insert(*value);
+  }
   for (const Input& input : algorithm.inputs)
     program.tensors.push_back({input.name, input.dtype.value_or(options.dtype), input.dims, Tensor::Role::input,
                                input.monotone, algorithm.updates_input(input.name)});
@@ -152,6 +160,11 @@ std::string Lowering::add_chosen_extent(const std::string& base) {
   return program.extents.back();
 }
 
+Expr NestLoop::origin() const {
+  const Expr tile = turn.empty() ? variable(var) : variable(var) * Expr(turns) + variable(turn);
+  return tile * Expr(step);
+}
+
 const NestLoop* Nest::over(const std::string& wanted) const {
   for (const NestLoop& loop : loops)
     if (loop.axis == wanted) return &loop;
@@ -252,8 +265,13 @@ Nest make_nest(Lowering& lowering, const Placement& placement, FreshNames& names
     loop.var = is_tile ? names.fresh(loop.axis + "_o") : loop.axis;
     loop.step = nest.step_of(loop.axis);
     loop.grid = contains(blocks, name);
+    if (loop.axis == nest.column && !lowering.teams_axis.empty()) {
+      loop.turns = static_cast<int>(placement.teams());
+      loop.turn = lowering.teams_axis;
+    }
     // Blocks are started for the longest.
-    loop.count = ceil_div(loop.grid ? lowering.extent_of(loop.axis) : lowering.end_of(loop.axis), Expr(loop.step));
+    const Expr end = loop.grid ? lowering.extent_of(loop.axis) : lowering.end_of(loop.axis);
+    loop.count = ceil_div(end, Expr(loop.stride()));
     loop.descending = contains(descending, name);
     check_length_known(lowering, nest, loop, placement);
     nest.loops.push_back(std::move(loop));

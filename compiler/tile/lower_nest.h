@@ -68,10 +68,17 @@ class Lowering {
 struct NestLoop {
   LoopName name;
   std::string axis, var;
-  int step = 1;
-  Expr count;
+  int step = 1;      // elements of a tile
+  int turns = 1;     // tiles that an iteration deals out, one to each team
+  std::string turn;  // whose the tile is; empty: an iteration has one tile
+  Expr count;        // of iterations
   bool grid = false;
   bool descending = false;
+
+  /// Elements along the axis of all tiles of an iteration.
+  int stride() const { return step * turns; }
+  /// First element of the tile.
+  Expr origin() const;
 };
 
 /// The loops of a kernel, and how much of each axis its tiles cover.

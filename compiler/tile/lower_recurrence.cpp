@@ -56,10 +56,11 @@ class RecurrenceLowering {
     }
     Block body = state_in_memory_ ? state_in_memory() : in_teams() ? state_of_teams(placement) : state_in_registers();
     const bool by_last_block = in_parts() && placement.merge() == MergeBy::last_block;
-    if (by_last_block)
-      for (Stmt& stmt :
-           merge_by_last_block(builder, recurrence_, references_, placement, states_in(state_tensors_), arrivals_))
-        body.push_back(std::move(stmt));
+    if (by_last_block) {
+      Block merge =
+          merge_by_last_block(builder, recurrence_, references_, placement, states_in(state_tensors_), arrivals_);
+      for (Stmt& stmt : if_in_parts(std::move(merge))) body.push_back(std::move(stmt));
+    }
     lowering_.program.kernels.push_back(builder.finish(std::move(body)));
     if (in_parts() && !by_last_block)
       lowering_.program.kernels.push_back(lower_merge(lowering_, recurrence_, references_, placement,
@@ -99,20 +100,34 @@ class RecurrenceLowering {
         const std::vector<Expr>& args = node.as<Call>()->args;
         return floor_div(args[0], max(args[1], Expr(1)));
       });
-      if (loop.axis == recurrence_.axis) out.most = in_teams() ? ceil_div(count, teams()) : count;
+      if (loop.axis == recurrence_.axis) out.most = count;
       if (loop.grid && loop.axis != lowering_.parts_axis) out.blocks = out.blocks * count;
     }
     return out;
+  }
+
+  /// A launch may find that one part holds all. Nobody else then waits for its states: its block knows what the outputs
+  /// are. (Who merges in a kernel of its own always comes.)
+  bool may_be_whole() const {
+    return !arrivals_.empty() && !state_in_memory_ && !lowering_.extent_of(lowering_.parts_axis).as<Integer>();
+  }
+  Stmt if_parts(bool several, Block body) const {
+    const Expr& count = lowering_.extent_of(lowering_.parts_axis);
+    return {If{several ? less(Expr(1), count) : less(count, Expr(2)), If::Uniform::block, false, std::move(body)}};
+  }
+  Block if_in_parts(Block body) const {
+    return may_be_whole() ? Block{if_parts(true, std::move(body))} : std::move(body);
+  }
+  /// The end of a block that has the state of a part.
+  Block keep(Block stores, Block outputs) const {
+    if (!may_be_whole()) return stores;
+    return {if_parts(false, std::move(outputs)), if_parts(true, std::move(stores))};
   }
 
   void name_part() {
     const std::string& part = lowering_.parts_axis;
     part_begin_ = builder_->names.fresh(part + "_begin");
     part_end_ = builder_->names.fresh(part + "_end");
-    if (in_teams()) {
-      team_begin_ = builder_->names.fresh(lowering_.teams_axis + "_begin");
-      team_end_ = builder_->names.fresh(lowering_.teams_axis + "_end");
-    }
     builder_->end_of_part = variable(builder_->names.fresh(part + "_limit"));
   }
 
@@ -181,8 +196,9 @@ class RecurrenceLowering {
       arrivals_ = lowering_.add_counters("arrivals", std::move(counts));
     }
     for (const Slot& slot : recurrence_.slots) {
+      // Parts of a row lie side by side: who merges them finds all by one address.
       std::vector<std::string> axes = recurrence_.rows;
-      if (in_parts()) axes.insert(axes.begin(), lowering_.parts_axis);
+      if (in_parts()) axes.push_back(lowering_.parts_axis);
       axes.insert(axes.end(), slot.extra.begin(), slot.extra.end());
       state_tensors_[slot.name] = {lowering_.add_scratch(slot.name + (in_parts() ? "_parts" : "_state"), axes), axes};
     }
@@ -200,7 +216,10 @@ class RecurrenceLowering {
     }
   }
 
-  TileName tile_of(const Slot& slot) const { return builder_->values.at(slot.name).as<Variable>()->name; }
+  static TileName tile_in(const KernelBuilder& builder, const Slot& slot) {
+    return builder.values.at(slot.name).as<Variable>()->name;
+  }
+  TileName tile_of(const Slot& slot) const { return tile_in(*builder_, slot); }
 
   Block units() const {
     Block out;
@@ -223,11 +242,11 @@ class RecurrenceLowering {
     }
     return out;
   }
-  Block store() const {
+  Block store(KernelBuilder& builder) const {
     Block out;
     for (const Slot& slot : recurrence_.slots) {
       const auto& [tensor, axes] = state_tensors_.at(slot.name);
-      out.push_back({Copy{builder_->view(tensor, axes), tile_of(slot), Via::store, {}, 0}});
+      out.push_back({Copy{builder.view(tensor, axes), tile_in(builder, slot), Via::store, {}, 0}});
     }
     return out;
   }
@@ -248,7 +267,8 @@ class RecurrenceLowering {
     return loop;
   }
 
-  /// The loop over all tiles, or over those of a part: as many whole ones in each, those at the end may have fewer.
+  /// The loop over all tiles, or over those of a part: as many iterations in each, those at the end may have fewer. All
+  /// teams of a block go through them together, so that what they read lies side by side.
   Block loop_over_tiles(Block body) {
     Stmt stmt = reduced_loop(std::move(body));
     if (!in_parts()) return {std::move(stmt)};
@@ -257,27 +277,18 @@ class RecurrenceLowering {
     if (loop.kind == For::Kind::once)
       throw UserError(builder_->nest.where, "rfactor would have no effect: one tile holds all of " + recurrence_.axis,
                       {"leave rfactor out", "smaller tiles along " + recurrence_.axis});
-    const Expr each =
-        part_size_ != 0 ? Expr(part_size_ / builder_->nest.columns) : ceil_div(loop.end, lowering_.extent_of(part));
+    const int stride = builder_->nest.over(recurrence_.axis)->stride();
+    const Expr each = part_size_ != 0 ? Expr(part_size_ / stride) : ceil_div(loop.end, lowering_.extent_of(part));
     Let first{part_begin_, min(variable(part) * each, loop.end)};
     Let last{part_end_, min(variable(part_begin_) + each, loop.end)};
     Block out{{std::move(first)}, {std::move(last)}};
     loop.begin = variable(part_begin_);
     loop.end = variable(part_end_);
-    if (in_teams()) {
-      const Expr of_team = ceil_div(loop.end - loop.begin, teams());
-      out.push_back({Let{team_begin_, min(loop.begin + variable(lowering_.teams_axis) * of_team, loop.end)}});
-      out.push_back({Let{team_end_, min(variable(team_begin_) + of_team, loop.end)}});
-      loop.begin = variable(team_begin_);
-      loop.end = variable(team_end_);
-    }
     out.push_back({Let{builder_->end_of_part->as<Variable>()->name,
-                       min(loop.end * Expr(builder_->nest.columns), lowering_.end_of(recurrence_.axis))}});
+                       min(loop.end * Expr(stride), lowering_.end_of(recurrence_.axis))}});
     out.push_back(std::move(stmt));
     return out;
   }
-
-  Expr teams() const { return lowering_.extent_of(lowering_.teams_axis); }
 
   /// Where a team leaves the state of a slot for the others. Rows a multiple of all banks apart would lie in the same.
   StoredPart part_of_team(const Slot& slot) {
@@ -312,31 +323,28 @@ class RecurrenceLowering {
     }
     Block out = builder_->inside_loops(std::move(team), builder_->loops_outside());
     std::get<For>(out.front().node).kind = For::Kind::teams;
-    Block merged = merge_teams(*builder_, recurrence_, references_, placement, states,
-                               [&](KernelBuilder& merge, Block& block) { store_merged(merge, block); });
+    Block merged =
+        merge_teams(*builder_, recurrence_, references_, placement, states, [&](KernelBuilder& merge, Block& block) {
+          Block outputs;
+          if (may_be_whole()) add_outputs(recurrence_, merge, outputs);
+          for (Stmt& stmt : keep(store(merge), std::move(outputs))) block.push_back(std::move(stmt));
+        });
     return joined({std::move(out), std::move(merged)});
-  }
-
-  void store_merged(KernelBuilder& merge, Block& block) const {
-    for (const Slot& slot : recurrence_.slots) {
-      const auto& [tensor, axes] = state_tensors_.at(slot.name);
-      block.push_back(
-          {Copy{merge.view(tensor, axes), merge.values.at(slot.name).as<Variable>()->name, Via::store, {}, 0}});
-    }
   }
 
   Block state_in_registers() {
     Block loop = loop_over_tiles(step());
-    Block finish = in_parts() ? store() : finalize();
+    Block finish = in_parts() ? keep(store(*builder_), may_be_whole() ? finalize() : Block{}) : finalize();
     return builder_->inside_loops(joined({units(), std::move(constants_), std::move(loop), std::move(finish)}),
                                   builder_->loops_outside());
   }
 
   Block state_in_memory() {
     const auto inside = builder_->loops_inside();
-    Block init = builder_->inside_loops(joined({units(), store()}), inside);
+    Block init = builder_->inside_loops(joined({units(), store(*builder_)}), inside);
     Block one = step();
-    Block body = builder_->inside_loops(joined({std::move(constants_), load(), std::move(one), store()}), inside);
+    Block body =
+        builder_->inside_loops(joined({std::move(constants_), load(), std::move(one), store(*builder_)}), inside);
     Block loop = loop_over_tiles(std::move(body));
     Block finish;
     if (!in_parts()) finish = builder_->inside_loops(joined({load(), finalize()}), inside);
@@ -451,10 +459,9 @@ class RecurrenceLowering {
   std::map<std::string, StoredTensor> state_tensors_;
   bool state_in_memory_ = false;       // between the tiles of the axis
   std::string part_begin_, part_end_;  // tiles
-  std::string team_begin_, team_end_;
-  std::int64_t part_size_ = 0;  // elements; 0: as many as the number of parts gives
-  std::string arrivals_;        // counters of the blocks whose states one of them merges
-  std::string chosen_;          // the extent that says how many parts there are, if launches choose
+  std::int64_t part_size_ = 0;         // elements; 0: as many as the number of parts gives
+  std::string arrivals_;               // counters of the blocks whose states one of them merges
+  std::string chosen_;                 // the extent that says how many parts there are, if launches choose
 };
 
 }  // namespace

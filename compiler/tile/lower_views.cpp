@@ -13,7 +13,7 @@ namespace astatide::tile {
 Coordinate KernelBuilder::coordinate(const std::string& axis) {
   const NestLoop* loop = nest.over(axis);
   if (!loop) return {axis, Expr(0), std::nullopt};
-  Coordinate out{axis, variable(loop->var) * Expr(loop->step), lowering.end_of(axis)};
+  Coordinate out{axis, loop->origin(), lowering.end_of(axis)};
   const std::optional<Expr> present = axis == nest.row ? loops_have_elements() : std::nullopt;
   if (present) out.limit = astatide::select(*present, *out.limit, Expr(0));
   // A loop over the reduced axis that runs once does so for no element, too.

@@ -148,13 +148,24 @@ std::optional<Parameter> tensor_map_of(const Kernel& kernel, const std::string& 
 
 }  // namespace
 
+std::optional<std::int64_t> known_stride(const Program& program, const std::string& tensor, std::size_t dim) {
+  const Tensor* found = program.find_tensor(tensor);
+  if (found->role != Tensor::Role::scratch) return std::nullopt;
+  std::int64_t stride = 1;
+  for (std::size_t behind = dim + 1; behind < found->dims.size(); ++behind) {
+    for (const std::string& name : free_variables(found->dims[behind]))
+      if (!program.known.contains(name)) return std::nullopt;
+    stride *= evaluate_integer(found->dims[behind], program.known);
+  }
+  return stride;
+}
+
 bool is_dense_in(const Program& program, const std::string& tensor, int vector) {
   const Tensor* found = program.find_tensor(tensor);
   if (found->role == Tensor::Role::block) return evaluate_integer(found->dims.back(), {}) % vector == 0;
-  if (found->role != Tensor::Role::scratch || found->dims.empty()) return false;
-  for (const std::string& name : free_variables(found->dims.back()))
-    if (!program.known.contains(name)) return false;
-  return evaluate_integer(found->dims.back(), program.known) % vector == 0;
+  if (found->role != Tensor::Role::scratch || found->dims.size() < 2) return false;
+  const auto row = known_stride(program, tensor, found->dims.size() - 2);
+  return row && *row % vector == 0;
 }
 
 std::vector<std::string> block_tensors_of(const Program& program, const Kernel& kernel) {

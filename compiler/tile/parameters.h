@@ -63,6 +63,8 @@ std::set<TileName> tiles_loaded_by_tma(const Block& block);
 /// Whether rows of a tensor are contiguous and begin at multiples of so many elements, whatever a launch passes: those
 /// of scratch tensors do, which a launch lays out densely itself, where their length is known, and those of a block.
 bool is_dense_in(const Program& program, const std::string& tensor, int vector);
+/// The stride of a scratch tensor's dimension, in elements, where the lengths of those behind it are known.
+std::optional<std::int64_t> known_stride(const Program& program, const std::string& tensor, std::size_t dim);
 /// Tensors in the shared memory of a kernel's block, in the program's order.
 std::vector<std::string> block_tensors_of(const Program& program, const Kernel& kernel);
 /// Elements of one team's part of such a tensor, and the strides of its dimensions behind the first.

@@ -121,7 +121,7 @@ std::string print_for(const For& s) {
   if (s.descending) out += " descending";
   switch (s.kind) {
     case For::Kind::serial:
-      out += s.unroll > 1 ? " serial unroll " + std::to_string(s.unroll) : " serial";
+      out += s.unroll > 1 ? " serial unroll " + std::to_string(s.unroll) + (s.padded ? " padded" : "") : " serial";
       break;
     case For::Kind::unrolled:
       out += " unrolled";
@@ -283,6 +283,7 @@ std::string print(const Kernel& kernel) {
   if (kernel.tile_group) out += " groups " + print_index(*kernel.tile_group);
   if (kernel.exists) out += " where " + print_index(*kernel.exists);
   if (kernel.persistent) out += " persistent " + std::string(name_of(*kernel.persistent));
+  if (kernel.dependent) out += " dependent";
   if (kernel.cluster) out += " cluster " + kernel.cluster->var + " " + std::to_string(kernel.cluster->blocks);
   if (kernel.threads() != 0)
     out += " threads " + std::to_string(kernel.thread_rows) + " x " + std::to_string(kernel.thread_columns);

@@ -133,16 +133,16 @@ TEST_CASE(
     const tile::Tensor* states = lowered.find_tensor(name);
     REQUIRE(states);
     CHECK(states->type == ScalarType::f32);
-    CHECK(states->dims.front().is_constant(32));
+    CHECK(states->dims[3].is_constant(32));
   }
   const std::string parts = tile::print(lowered.kernels[0]), merge = tile::print(lowered.kernels[1]);
   CHECK(parts.find("copy O[") == std::string::npos);
-  CHECK(parts.find("copy m_parts[j_s,b,h,i] at i = i_o*16 < Sq <- m via store") != std::string::npos);
+  CHECK(parts.find("copy m_parts[b,h,i,j_s] at i = i_o*16 < Sq <- m via store") != std::string::npos);
   CHECK(merge.find("tiles(i_o: Sq, h: Hq, b: B) threads 1 x 32") != std::string::npos);
-  CHECK(merge.find("  for j_s in 0 .. 32 serial unroll 16\n"
-                   "    copy m_part <- m_parts[j_s,b,h,i] at i = i_o via load\n"
+  CHECK(merge.find("  for j_s in 0 .. 32 serial unroll 16 padded\n"
+                   "    copy m_part <- m_parts[b,h,i,j_s] at i = i_o absent -inf via load\n"
                    "    map m = max(m, m_part)\n"
-                   "  for j_s in 0 .. 32 serial unroll 16\n") != std::string::npos);
+                   "  for j_s in 0 .. 32 serial unroll 16 padded\n") != std::string::npos);
   CHECK(merge.find("map l = l + l_part * exp(m_part - safe(m))") != std::string::npos);
   CHECK(merge.find("copy O[b,h,i,e]") != std::string::npos);
 }
@@ -169,14 +169,20 @@ TEST_CASE("the last block of those that arrive runs what a second kernel would, 
   REQUIRE(arrivals);
   CHECK(arrivals->role == tile::Tensor::Role::counters);
   const std::string kernel = tile::print(lowered.kernels[0]);
-  const std::size_t stored = kernel.find("copy O_acc_parts[j_s,b,h,i,e]");
+  const std::size_t stored = kernel.find("copy O_acc_parts[b,h,i,j_s,e]");
   const std::size_t arrives =
       kernel.find("arrive last = last of j_parts at arrivals[b,h,i_o] for O_acc_parts, l_parts, m_parts");
-  const std::size_t merges = kernel.find("copy m_part <- m_parts[part,b,h,i]");
+  const std::size_t merges = kernel.find("copy m_part <- m_parts[b,h,i,part]");
   REQUIRE(stored != std::string::npos);
   CHECK(stored < arrives);
   REQUIRE(merges != std::string::npos);
   CHECK(arrives < merges);
+  // One part is the whole: its block waits for nobody.
+  const std::size_t whole = kernel.find("  if j_parts < 2 uniform block\n"), output = kernel.find("copy O[b,h,i,e]");
+  REQUIRE(whole != std::string::npos);
+  CHECK(whole < output);
+  CHECK(output < kernel.find("  if 1 < j_parts uniform block\n", output));
+  CHECK(output < stored);
 }
 
 TEST_CASE("a part with loops over rows inside its tiles keeps its running state where it leaves it") {
@@ -188,7 +194,7 @@ TEST_CASE("a part with loops over rows inside its tiles keeps its running state 
   for (const tile::Tensor& tensor : stages.after("lower").tensors)
     scratch += tensor.role == tile::Tensor::Role::scratch;
   CHECK(scratch == 3);
-  CHECK(tile::print(stages.after("lower").kernels[0]).find("copy m <- m_parts[j_s,b,h,i]") != std::string::npos);
+  CHECK(tile::print(stages.after("lower").kernels[0]).find("copy m <- m_parts[b,h,i,j_s]") != std::string::npos);
 }
 
 TEST_CASE("on a 16 x 16 problem tiles of 4 x 16 rescale nothing and tiles of 4 x 4 do") {

@@ -42,54 +42,155 @@ extern "C" __global__ void __launch_bounds__(32, 1) causal_gqa_merge_kernel(
       O_acc[r * 2 + c] = 0.0f;
     }
   }
-  #pragma unroll 16
-  for (int part = 0; part < parts; ++part) {
-    // L_part (i) = (1) <- L_parts
+  if (parts <= 16) {
+    float L_part_batch[16][1];
+    float O_part_batch[16][2];
     #pragma unroll
-    for (int r = 0; r < 1; ++r) {
-      const int i = i_o + (r);
-      L_part[r] = load1(L_parts_base + part * L_parts_stride_0 + i * L_parts_stride_3);
-    }
-    // map m (i) = (1)
-    #pragma unroll
-    for (int r = 0; r < 1; ++r) {
-      m[r] = fmaxf(m[r], L_part[r]);
-    }
-  }
-  #pragma unroll 16
-  for (int part = 0; part < parts; ++part) {
-    // O_part (i, e) = (1, 64) <- O_parts
-    #pragma unroll
-    for (int r = 0; r < 1; ++r) {
-      #pragma unroll
-      for (int c = 0; c < 2; ++c) {
-        const int i = i_o + (r);
-        const int e = thread_column + 32 * c;
-        O_part[r * 2 + c] = load1(O_parts_base + part * O_parts_stride_0 + i * O_parts_stride_3 + e * O_parts_stride_4);
+    for (int n = 0; n < 16; ++n) {
+      const int part = n;
+      float(&L_part)[1] = L_part_batch[n];
+      float(&O_part)[2] = O_part_batch[n];
+      if (part < parts) {
+        // L_part (i) = (1) <- L_parts
+        #pragma unroll
+        for (int r = 0; r < 1; ++r) {
+          const int i = i_o + (r);
+          L_part[r] = load1(L_parts_base + part * L_parts_stride_0 + i * L_parts_stride_3);
+        }
+        // O_part (i, e) = (1, 64) <- O_parts
+        #pragma unroll
+        for (int r = 0; r < 1; ++r) {
+          #pragma unroll
+          for (int c = 0; c < 2; ++c) {
+            const int i = i_o + (r);
+            const int e = thread_column + 32 * c;
+            O_part[r * 2 + c] = load1(O_parts_base + part * O_parts_stride_0 + i * O_parts_stride_3 + e * O_parts_stride_4);
+          }
+        }
       }
     }
-    // L_part (i) = (1) <- L_parts
     #pragma unroll
-    for (int r = 0; r < 1; ++r) {
-      const int i = i_o + (r);
-      L_part[r] = load1(L_parts_base + part * L_parts_stride_0 + i * L_parts_stride_3);
+    for (int n = 0; n < 16; ++n) {
+      const int part = n;
+      float(&L_part)[1] = L_part_batch[n];
+      if (part < parts) {
+        // map m (i) = (1)
+        #pragma unroll
+        for (int r = 0; r < 1; ++r) {
+          m[r] = fmaxf(m[r], L_part[r]);
+        }
+      }
     }
-    // map l (i) = (1)
     #pragma unroll
-    for (int r = 0; r < 1; ++r) {
-      l[r] = l[r] + fast_exp(L_part[r] - safe(m[r]));
+    for (int n = 0; n < 16; ++n) {
+      const int part = n;
+      float(&L_part)[1] = L_part_batch[n];
+      float(&O_part)[2] = O_part_batch[n];
+      if (part < parts) {
+        // map l (i) = (1)
+        #pragma unroll
+        for (int r = 0; r < 1; ++r) {
+          l[r] = l[r] + fast_exp(L_part[r] - safe(m[r]));
+        }
+        // map row (i) = (1)
+        #pragma unroll
+        for (int r = 0; r < 1; ++r) {
+          row[r] = fast_exp(L_part[r] - safe(m[r]));
+        }
+        // map O_acc (i, e) = (1, 64)
+        #pragma unroll
+        for (int r = 0; r < 1; ++r) {
+          #pragma unroll
+          for (int c = 0; c < 2; ++c) {
+            O_acc[r * 2 + c] = O_acc[r * 2 + c] + O_part[r * 2 + c] * row[r];
+          }
+        }
+      }
     }
-    // map row (i) = (1)
-    #pragma unroll
-    for (int r = 0; r < 1; ++r) {
-      row[r] = fast_exp(L_part[r] - safe(m[r]));
-    }
-    // map O_acc (i, e) = (1, 64)
-    #pragma unroll
-    for (int r = 0; r < 1; ++r) {
+  }
+  else {
+    #pragma unroll 1
+    for (int part_next = 0; part_next < parts; part_next += 16) {
+      float L_part_batch[16][1];
       #pragma unroll
-      for (int c = 0; c < 2; ++c) {
-        O_acc[r * 2 + c] = O_acc[r * 2 + c] + O_part[r * 2 + c] * row[r];
+      for (int n = 0; n < 16; ++n) {
+        const int part = part_next + n;
+        float(&L_part)[1] = L_part_batch[n];
+        if (part < parts) {
+          // L_part (i) = (1) <- L_parts
+          #pragma unroll
+          for (int r = 0; r < 1; ++r) {
+            const int i = i_o + (r);
+            L_part[r] = load1(L_parts_base + part * L_parts_stride_0 + i * L_parts_stride_3);
+          }
+        }
+      }
+      #pragma unroll
+      for (int n = 0; n < 16; ++n) {
+        const int part = part_next + n;
+        float(&L_part)[1] = L_part_batch[n];
+        if (part < parts) {
+          // map m (i) = (1)
+          #pragma unroll
+          for (int r = 0; r < 1; ++r) {
+            m[r] = fmaxf(m[r], L_part[r]);
+          }
+        }
+      }
+    }
+    #pragma unroll 1
+    for (int part_next = 0; part_next < parts; part_next += 16) {
+      float O_part_batch[16][2];
+      float L_part_batch[16][1];
+      #pragma unroll
+      for (int n = 0; n < 16; ++n) {
+        const int part = part_next + n;
+        float(&O_part)[2] = O_part_batch[n];
+        float(&L_part)[1] = L_part_batch[n];
+        if (part < parts) {
+          // O_part (i, e) = (1, 64) <- O_parts
+          #pragma unroll
+          for (int r = 0; r < 1; ++r) {
+            #pragma unroll
+            for (int c = 0; c < 2; ++c) {
+              const int i = i_o + (r);
+              const int e = thread_column + 32 * c;
+              O_part[r * 2 + c] = load1(O_parts_base + part * O_parts_stride_0 + i * O_parts_stride_3 + e * O_parts_stride_4);
+            }
+          }
+          // L_part (i) = (1) <- L_parts
+          #pragma unroll
+          for (int r = 0; r < 1; ++r) {
+            const int i = i_o + (r);
+            L_part[r] = load1(L_parts_base + part * L_parts_stride_0 + i * L_parts_stride_3);
+          }
+        }
+      }
+      #pragma unroll
+      for (int n = 0; n < 16; ++n) {
+        const int part = part_next + n;
+        float(&O_part)[2] = O_part_batch[n];
+        float(&L_part)[1] = L_part_batch[n];
+        if (part < parts) {
+          // map l (i) = (1)
+          #pragma unroll
+          for (int r = 0; r < 1; ++r) {
+            l[r] = l[r] + fast_exp(L_part[r] - safe(m[r]));
+          }
+          // map row (i) = (1)
+          #pragma unroll
+          for (int r = 0; r < 1; ++r) {
+            row[r] = fast_exp(L_part[r] - safe(m[r]));
+          }
+          // map O_acc (i, e) = (1, 64)
+          #pragma unroll
+          for (int r = 0; r < 1; ++r) {
+            #pragma unroll
+            for (int c = 0; c < 2; ++c) {
+              O_acc[r * 2 + c] = O_acc[r * 2 + c] + O_part[r * 2 + c] * row[r];
+            }
+          }
+        }
       }
     }
   }
