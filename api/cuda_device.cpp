@@ -72,7 +72,7 @@ class CudaCode : public DeviceCode {
 
  private:
   static runtime::LaunchShape shape_of(const cuda::Source::KernelInfo& kernel, std::int64_t blocks) {
-    return {{blocks, 1, 1}, {kernel.threads, 1, 1}, kernel.shared_bytes};
+    return {{blocks, 1, 1}, {kernel.threads, 1, 1}, kernel.shared_bytes, kernel.dependent};
   }
 
   /// The caller's context where it is one of this device, else the device's primary one. The primary context is

@@ -12,8 +12,9 @@ std::string kernel_table(const ExportedTarget& target, const std::string& suffix
   for (std::size_t n = 0; n < target.source.kernels.size(); ++n) {
     const cuda::Source::KernelInfo& kernel = target.source.kernels[n];
     const bool persistent = target.plan.kernels[n].is_persistent();
-    out += fmt::format("    {{{}, {}, {}, {}, {}, {}}},\n", c_string(kernel.name), kernel.threads, kernel.shared_bytes,
-                       kernel.cluster, persistent ? 1 : 0, persistent || (n == 0 && target.plan.chosen) ? 1 : 0);
+    out += fmt::format("    {{{}, {}, {}, {}, {}, {}, {}}},\n", c_string(kernel.name), kernel.threads,
+                       kernel.shared_bytes, kernel.cluster, persistent ? 1 : 0,
+                       persistent || (n == 0 && target.plan.chosen) ? 1 : 0, kernel.dependent ? 1 : 0);
   }
   return out + "};\n";
 }

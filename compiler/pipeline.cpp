@@ -80,18 +80,20 @@ void check_program(const tile::Program& program, const Location& where, std::str
   tile::verify(program, stage);
 }
 
-/// Extents of the axes that tiles cover whole: those that are neither rows nor reduced by the cascade.
+/// Extents of the axes that tiles cover whole, those that are neither rows nor reduced by the cascade, and what the
+/// schedule says.
 /// `reduction` is a cascade or a recurrence.
 template <class Reduction>
-std::map<std::string, std::int64_t> known_in(const Reduction& reduction,
+std::map<std::string, std::int64_t> known_in(const Reduction& reduction, const Schedule& schedule,
                                              const std::map<std::string, std::int64_t>& sizes) {
   std::map<std::string, Expr> axes = reduction.axis_extents;
   axes.erase(reduction.axis);
   for (const std::string& row : reduction.rows) axes.erase(row);
+  std::set<std::string> names(schedule.known.begin(), schedule.known.end());
+  for (const auto& [axis, extent] : axes) names.merge(free_variables(extent));
   std::map<std::string, std::int64_t> known;
-  for (const auto& [axis, extent] : axes)
-    for (const std::string& name : free_variables(extent))
-      if (const auto value = sizes.find(name); value != sizes.end()) known.insert(*value);
+  for (const std::string& name : names)
+    if (const auto value = sizes.find(name); value != sizes.end()) known.insert(*value);
   return known;
 }
 
@@ -139,12 +141,12 @@ std::span<const Pass> pass_table() { return kPasses; }
 
 std::map<std::string, std::int64_t> known_extents(const Algorithm& algorithm, const Schedule& schedule,
                                                   const std::map<std::string, std::int64_t>& sizes) {
-  return known_in(cascade_of(algorithm, schedule), sizes);
+  return known_in(cascade_of(algorithm, schedule), schedule, sizes);
 }
 
 std::map<std::string, std::int64_t> known_extents(const Merge& merge,
                                                   const std::map<std::string, std::int64_t>& sizes) {
-  std::map<std::string, std::int64_t> known = known_in(merge.recurrence, sizes);
+  std::map<std::string, std::int64_t> known = known_in(merge.recurrence, {}, sizes);
   std::erase_if(known, [&](const auto& extent) { return merge.algorithm.find_extent(extent.first) == nullptr; });
   return known;
 }
@@ -155,7 +157,7 @@ tile::Program compile(const Algorithm& algorithm, const Schedule& schedule, cons
   const Cascade cascade = cascade_of(algorithm, schedule);
   tile::LowerOptions lowering;
   lowering.target = options.target;
-  lowering.known = known_in(cascade, options.sizes);
+  lowering.known = known_in(cascade, schedule, options.sizes);
   lowering.dtype = options.dtype;
   return with_places(place_of_tiles(schedule), [&] {
     tile::Program program = schedule.rewrite == RewriteMode::online
@@ -163,6 +165,7 @@ tile::Program compile(const Algorithm& algorithm, const Schedule& schedule, cons
                                 : tile::lower_cascade(algorithm, cascade, schedule, lowering);
     if (!algorithm.updates.empty()) tile::add_updates(program, algorithm, lowering);
     program.multiples = cascade.multiples;
+    for (tile::Kernel& kernel : program.kernels) kernel.dependent = schedule.dependent_launch;
     if (schedule.fast_math)
       for (const Approximation& one : approximations_of(options.target)) program.approximate.push_back(one.op);
     return run_passes(std::move(program), options, schedule.where, trace);

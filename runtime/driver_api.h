@@ -93,6 +93,23 @@ enum class JitOption : int { error_log_buffer = 5, error_log_buffer_size_bytes =
 /// CUpointer_attribute.
 enum class PointerAttribute : int { device_ordinal = 9 };
 
+/// CUlaunchAttribute: its value is a union of 64 bytes.
+struct LaunchAttribute {
+  int id = 0;
+  alignas(8) int value[16] = {};
+};
+constexpr int kProgrammaticStreamSerialization = 6;  // CUlaunchAttributeID; the value is 1 or 0
+
+/// CUlaunchConfig.
+struct LaunchConfig {
+  unsigned grid_x = 1, grid_y = 1, grid_z = 1;
+  unsigned block_x = 1, block_y = 1, block_z = 1;
+  unsigned shared_bytes = 0;
+  StreamHandle stream = nullptr;
+  LaunchAttribute* attributes = nullptr;
+  unsigned attribute_count = 0;
+};
+
 constexpr unsigned kStreamNonBlocking = 1;
 constexpr unsigned kEventDefault = 0;
 constexpr int kCaptureModeRelaxed = 2;  // CUstreamCaptureMode
@@ -147,8 +164,8 @@ constexpr int kCaptureStatusNone = 0;   // CUstreamCaptureStatus
     (FunctionHandle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, StreamHandle, void**, \
      void**))
 
-/// Present in newer drivers only (12.0 and later; graphs since 11.4); null in older ones. A tensor map is 128 bytes
-/// aligned to 64.
+/// Present in newer drivers only (12.0 and later; graphs since 11.4, launches with attributes since 11.8); null in
+/// older ones. A tensor map is 128 bytes aligned to 64.
 #define ASTATIDE_OPTIONAL_DRIVER_FUNCTIONS(F)                                                                    \
   F(ctx_get_id, "cuCtxGetId", (ContextHandle, unsigned long long*))                                              \
   F(stream_get_ctx, "cuStreamGetCtx", (StreamHandle, ContextHandle*))                                            \
@@ -158,6 +175,7 @@ constexpr int kCaptureStatusNone = 0;   // CUstreamCaptureStatus
   F(graph_launch, "cuGraphLaunch", (ExecutableGraphHandle, StreamHandle))                                        \
   F(graph_exec_destroy, "cuGraphExecDestroy", (ExecutableGraphHandle))                                           \
   F(graph_destroy, "cuGraphDestroy", (GraphHandle))                                                              \
+  F(launch_kernel_ex, "cuLaunchKernelEx", (const LaunchConfig*, FunctionHandle, void**, void**))                 \
   F(tensor_map_encode_tiled, "cuTensorMapEncodeTiled",                                                           \
     (void*, int, std::uint32_t, void*, const std::uint64_t*, const std::uint64_t*, const std::uint32_t*,         \
      const std::uint32_t*, int, int, int, int))

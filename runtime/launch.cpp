@@ -79,13 +79,23 @@ void launch(const KernelFunction& function, const LaunchShape& shape, const Stre
   const ScopedCurrent scope(context);
   allow_shared_bytes(function, static_cast<unsigned>(shape.shared_bytes));
   const auto u = [](std::int64_t value) { return static_cast<unsigned>(value); };
-  // cuLaunchKernel only reads the parameters; its C type is not const.
+  // The driver only reads the parameters; their C type is not const.
   void** addresses = const_cast<void**>(parameters.data());
-  stream.check(driver().api().launch_kernel(function.handle(), u(shape.grid.x), u(shape.grid.y), u(shape.grid.z),
-                                            u(shape.block.x), u(shape.block.y), u(shape.block.z), u(shape.shared_bytes),
-                                            stream.handle(), addresses, nullptr),
-               "launch ", function.name(), " with ", shape.grid.x, "x", shape.grid.y, "x", shape.grid.z, " blocks of ",
-               threads, " threads");
+  const auto start = [&] {
+    const DriverApi& api = driver().api();
+    // Without the attribute the kernel starts later, and computes the same.
+    if (!shape.dependent || api.launch_kernel_ex == nullptr)
+      return api.launch_kernel(function.handle(), u(shape.grid.x), u(shape.grid.y), u(shape.grid.z), u(shape.block.x),
+                               u(shape.block.y), u(shape.block.z), u(shape.shared_bytes), stream.handle(), addresses,
+                               nullptr);
+    LaunchAttribute early{kProgrammaticStreamSerialization, {1}};
+    const LaunchConfig config{
+        u(shape.grid.x),  u(shape.grid.y),       u(shape.grid.z), u(shape.block.x), u(shape.block.y),
+        u(shape.block.z), u(shape.shared_bytes), stream.handle(), &early,           1};
+    return api.launch_kernel_ex(&config, function.handle(), addresses, nullptr);
+  };
+  stream.check(start(), "launch ", function.name(), " with ", shape.grid.x, "x", shape.grid.y, "x", shape.grid.z,
+               " blocks of ", threads, " threads");
   if (function.counters() != nullptr) ++function.counters()->launches;
 }
 

@@ -21,6 +21,7 @@ struct LaunchShape {
   Extent3 grid;                   // blocks
   Extent3 block;                  // threads
   std::int64_t shared_bytes = 0;  // dynamic shared memory
+  bool dependent = false;         // may start before the kernels in front in the stream have ended, and waits for them
 };
 
 /// One kernel parameter of at most 8 bytes, as the kernel declares it.

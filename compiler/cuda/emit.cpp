@@ -11,9 +11,10 @@ namespace astatide::cuda {
 
 Source emit(const tile::Program& program) {
   Source source;
-  bool tensor_cores = false, polynomials = false, clusters = false, arrivals = false, teams = false;
+  bool tensor_cores = false, polynomials = false, clusters = false, arrivals = false, teams = false, dependent = false;
   for (const tile::Kernel& kernel : program.kernels) {
     clusters = clusters || kernel.cluster;
+    dependent = dependent || kernel.dependent;
     teams = teams || (kernel.teams > 1 && kernel.threads() > tile::kWarp);
     tile::walk(kernel.body, [&](const tile::Stmt& stmt) {
       const auto* mma = std::get_if<tile::Mma>(&stmt.node);
@@ -28,6 +29,7 @@ Source emit(const tile::Program& program) {
   source.text = "#include \"memory.cuh\"\n#include \"numeric.cuh\"\n#include \"reduce.cuh\"\n";
   if (polynomials) source.text += "#include \"exp2.cuh\"\n";
   if (teams) source.text += "#include \"team.cuh\"\n";
+  if (dependent) source.text += "#include \"dependent.cuh\"\n";
   if (arrivals) source.text += "#include \"arrive.cuh\"\n";
   if (tensor_cores) source.text += "#include \"mma_sync.cuh\"\n";
   std::string kernels;
@@ -38,7 +40,7 @@ Source emit(const tile::Program& program) {
     kernels += "\n" + emitter.emit();
     functions.insert(emitter.functions().begin(), emitter.functions().end());
     source.kernels.push_back({function_name(kernel), kernel.block_threads(),
-                              std::max<std::int64_t>(kernel.shared_bytes, 0), kernel.cluster_blocks(),
+                              std::max<std::int64_t>(kernel.shared_bytes, 0), kernel.cluster_blocks(), kernel.dependent,
                               tile::parameters_of(program, kernel)});
   }
   if (!functions.empty()) source.text += "#include \"wgmma.cuh\"\n";

@@ -15,6 +15,7 @@ struct Source {
     int threads = 0;                // of a block, in one dimension
     std::int64_t shared_bytes = 0;  // dynamic
     int cluster = 1;                // blocks, of which the grid is a multiple
+    bool dependent = false;         // may start before the kernels in front have ended
     std::vector<tile::Parameter> parameters;
   };
   std::string text;

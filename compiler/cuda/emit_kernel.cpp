@@ -102,7 +102,7 @@ std::string KernelEmitter::signature() const {
         text += "const __grid_constant__ TensorMap " + claimed(p.name + "_map");
         break;
       case Parameter::Kind::stride:
-        text += "long long " + stride(p.name, static_cast<std::size_t>(p.dim));
+        text += "long long " + claimed(fmt::format("{}_stride_{}", p.name, p.dim));
         break;
       case Parameter::Kind::extent:
         text += "int " + p.name;
@@ -294,7 +294,8 @@ std::pair<tile::Block, tile::Block> KernelEmitter::parted_behind_loops(const til
 
 void KernelEmitter::emit_body() {
   const auto [loops, behind] = parted_behind_loops(kernel_.body);
-  if (!keeps_uniform_ || loops.empty() || kernel_.tiles.empty()) return emit_block(kernel_.body);
+  // Teams are many warps with few rows each: what stands behind them is waited for, and registers are left.
+  if (!keeps_uniform_ || kernel_.teams > 1 || loops.empty() || kernel_.tiles.empty()) return emit_block(kernel_.body);
   emit_block(loops);
   out_.open("");
   out_.line("// Which tile this is, found again: not kept in registers while the loops run.");
@@ -315,6 +316,11 @@ std::string KernelEmitter::emit() {
     emit_body();
   SourceText head;
   head.open(signature());
+  if (kernel_.dependent) head.line("let_next_start();");
+  const bool reads_at_once =
+      kernel_.exists || std::any_of(kernel_.tiles.begin(), kernel_.tiles.end(),
+                                    [](const tile::TileAxis& axis) { return !tensors_read(axis.count).empty(); });
+  if (kernel_.dependent && reads_at_once) head.line("wait_for_earlier();");
   emit_thread(head);
   if (!kernel_.persistent) emit_tile_axes(head, first_step());
   if (!kernel_.persistent && kernel_.exists)
@@ -337,6 +343,7 @@ std::string KernelEmitter::emit() {
     const std::string tensor = address.substr(0, address.find(' '));
     head.line(fmt::format("const {}* const {} = {};", tensor_type(tensor), name, address));
   }
+  if (kernel_.dependent && !reads_at_once) head.line("wait_for_earlier();");
   head.line("");
   emit(sync_.at_end());
   return head.text() + out_.text() + "}\n";

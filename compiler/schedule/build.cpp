@@ -90,6 +90,11 @@ ScheduleBuilder& ScheduleBuilder::bound(const std::string& extent, std::int64_t 
   return *this;
 }
 
+ScheduleBuilder& ScheduleBuilder::known(std::vector<std::string> extents) {
+  schedule_.known = std::move(extents);
+  return *this;
+}
+
 ScheduleBuilder& ScheduleBuilder::serves(Serves what) {
   schedule_.serves = std::move(what);
   return *this;
@@ -97,6 +102,11 @@ ScheduleBuilder& ScheduleBuilder::serves(Serves what) {
 
 ScheduleBuilder& ScheduleBuilder::deterministic() {
   schedule_.deterministic = true;
+  return *this;
+}
+
+ScheduleBuilder& ScheduleBuilder::dependent_launch() {
+  schedule_.dependent_launch = true;
   return *this;
 }
 

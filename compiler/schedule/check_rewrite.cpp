@@ -2,6 +2,7 @@
 
 #include "compiler/schedule/directives.h"
 #include "compiler/schedule/legality.h"
+#include "compiler/support/contains.h"
 
 // What the rewrite demands of the loops, and bounds.
 
@@ -66,13 +67,19 @@ void check_bounds(LegalityCheck& check) {
     for (const LoopNest& nest : check.nests)
       if (std::find(nest.axes.begin(), nest.axes.end(), axis) != nest.axes.end()) looped.merge(free_variables(extent));
 
+  const auto exists = [&](const std::string& key, const std::string& extent) {
+    if (contains(extents, extent)) return true;
+    std::vector<std::string> notes = {"extents are " + join(extents)};
+    suggest(notes, extent, extents);
+    check.errors.error(check.place_of_key(key), key + ": there is no extent " + extent, notes);
+    return false;
+  };
+  for (const std::string& extent : check.schedule.known) exists("known", extent);
   for (const auto& [extent, value] : check.schedule.bound) {
-    if (std::find(extents.begin(), extents.end(), extent) == extents.end()) {
-      std::vector<std::string> notes = {"extents are " + join(extents)};
-      suggest(notes, extent, extents);
-      check.errors.error(where, "bound: there is no extent " + extent, notes);
-      continue;
-    }
+    if (!exists("bound", extent)) continue;
+    if (contains(check.schedule.known, extent))
+      check.errors.error(where, "bound: " + extent + " is compiled in by known, a bound would have no effect",
+                         {"leave it out"});
     if (!check.nests.empty() && looped.count(extent) == 0)
       check.errors.error(where,
                          "bound: " + extent + " is fixed when the kernel is compiled, a bound would have no effect",
@@ -90,6 +97,11 @@ void check_rewrite(LegalityCheck& check) {
   }
   check_rows_are_bounded(check);
   check_bounds(check);
+  constexpr int kDependentLaunch = 90;  // the least compute capability
+  if (check.schedule.dependent_launch && check.least.compute_capability < kDependentLaunch)
+    check.errors.error(check.place_of_key("dependent_launch"),
+                       "dependent_launch: " + check.least.name + " starts no kernel before the one in front has ended",
+                       {"target: sm_90a, or another of compute capability 9.0 and later", "leave it out"});
 }
 
 }  // namespace astatide

@@ -328,6 +328,12 @@ void check_schedule_values(const Schedule& schedule, Diagnostics& errors) {
   const Subject bounds{bound, "", place("bound"), errors};
   if (!schedule.bound.empty() || schedule.places.count("bound") > 0) check_axis_numbers(schedule.bound, bounds);
 
+  const Subject known{*find_directive("known"), "", place("known"), errors};
+  if (!schedule.known.empty() || schedule.places.count("known") > 0) {
+    known.check_count(schedule.known.size());
+    if (schedule.known.size() <= kMostNames) known.check_distinct(schedule.known, problem_with);
+  }
+
   const Subject warps{*find_directive("warps"), "", place("warps"), errors};
   if (!schedule.warps.empty() || schedule.alternate || schedule.places.count("warps") > 0) check_warps(schedule, warps);
 

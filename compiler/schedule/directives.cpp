@@ -34,6 +34,15 @@ std::vector<DirectiveInfo> make_table() {
        "refused.",
        "bound: {Sk: 1024}", "S: f32[i 16, j Sk] in shared       # how much?",
        "S: f32[i 16, j 1024] in shared     # 65536 bytes"},
+      {"known", std::nullopt, kTopLevel, Form::extents, 0, 0, false,
+       "Extents whose values are compiled in, beside those of axes that tiles cover whole: divisions by them, which "
+       "find "
+       "a block's place, become shifts and multiplications, and code for other values falls away. What that costs: "
+       "each "
+       "other value compiles a kernel of its own, and a launch with another is refused. For what a model has once, "
+       "such as its heads, where launches are short.",
+       "known: [Hq, Hkv]", "head = hk * (Hq / Hkv) + r % (Hq / Hkv)     # two divisions",
+       "head = hk * 4 + r % 4                       # Hq=32, Hkv=8"},
       {"serves", std::nullopt, kTopLevel, Form::service, 0, std::int64_t{1} << 40, false,
        "What the schedule is meant for. Where no schedule is named, those that state it are asked in the order of "
        "their "
@@ -63,6 +72,16 @@ std::vector<DirectiveInfo> make_table() {
        "algorithm without such a function, is refused.",
        "fast_math: true", "A = cap * tanhf(S / cap)           # about 20 instructions, 2 ulp",
        "A = cap * fast_tanh(S / cap)       # tanh.approx.f32, off by up to 2^-11 of tanh"},
+      {"dependent_launch", std::nullopt, kTopLevel, Form::flag, 1, 1, false,
+       "Blocks may take their places before the kernels in front of them in the stream have ended (sm_90 and later): "
+       "they "
+       "find their place, set up barriers, and wait before they touch memory until all that the others have stored is "
+       "there. Those in front have to allow it, as kernels of such schedules do at their start; behind others the wait "
+       "is for their end as ever. It changes no result. For short launches that follow each other, in a stream or a "
+       "graph. "
+       "Where a CPU runs the schedule of a GPU there is nothing to overlap.",
+       "dependent_launch: true", "launch n ends; launch n+1 starts blocks; they find their places; they load",
+       "launch n+1 starts blocks, which find their places | launch n ends; they load"},
       {"warps", std::nullopt, kTopLevel, Form::role_numbers, 1, 4, false,
        "Warpgroups of four warps with one task each (sm_90a, mma: wgmma): one producer, whose first thread copies "
        "tiles into "
@@ -141,7 +160,9 @@ std::vector<DirectiveInfo> make_table() {
        "that "
        "the blocks are as many as it holds at once: no length is compiled in, and bits may differ from batch to batch. "
        "Of rewrite: online; a state takes a slot of scratch for each part. "
-       "{j: [j.s, auto, j.w, 8]}: the part of a block is cut again, for 8 teams of as many threads as threads says. "
+       "{j: [j.s, auto, j.w, 8]}: the tiles of a block's part are dealt in turn to 8 teams of as many threads as "
+       "threads "
+       "says, so that what a block reads at a time lies side by side; a part is a whole number of tiles for each. "
        "Each has a loop, tiles, rings and a running state of its own and waits for no other, so a block has as many "
        "copies under way as its shared memory holds; at the end all of the block's threads merge the states of its "
        "teams, in shared memory and by the same rules. j.w is the loop around that over the tiles, inputs are staged "
@@ -425,6 +446,8 @@ std::string describe_form(ValueForm form) {
       return "none or online";
     case ValueForm::role_numbers:
       return "a map of roles to warpgroups, such as {producer: 1, consumer: 2}";
+    case ValueForm::extents:
+      return "a list of extents, such as [Hq, Hkv]";
     case ValueForm::extent_numbers:
       return "a map of extents to integers, such as {Sk: 1024}";
     case ValueForm::axis_parts:

@@ -22,6 +22,7 @@ enum class ValueForm : std::uint8_t {
   word,            // mma_sync: one of the words of the directive
   target,          // sm_80
   rewrite,         // none, online or {online: {rescale: lazy, grow: 30}}
+  extents,         // [Hq, Hkv]
   extent_numbers,  // {Sk: 1024}
   role_numbers,    // {producer: 1, consumer: 2, alternate: true}
   axis_parts,      // {j: [j.s, 16]}, {j: [j.s, auto]} or {j: [j.s, {split_size: 1024}]}

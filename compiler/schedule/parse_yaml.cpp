@@ -51,9 +51,16 @@ class Parser {
       if (info->form == ValueForm::extent_numbers) return parse_numbers(value, *info, schedule_.bound);
       if (info->form == ValueForm::role_numbers) return parse_warps(value, *info);
       schedule_.places[key] = value.where;
+      if (info->form == ValueForm::extents) {
+        if (const auto names = parse_list(value, *info)) schedule_.known = std::get<std::vector<std::string>>(*names);
+        return;
+      }
       if (info->form == ValueForm::service) return parse_serves(value, *info);
       if (info->form == ValueForm::flag)
-        return parse_flag(value, key, key == "fast_math" ? schedule_.fast_math : schedule_.deterministic);
+        return parse_flag(value, key,
+                          key == "fast_math"       ? schedule_.fast_math
+                          : key == "deterministic" ? schedule_.deterministic
+                                                   : schedule_.dependent_launch);
       return info->form == ValueForm::target ? parse_target(value) : parse_rewrite(value);
     }
     if (info != nullptr) {

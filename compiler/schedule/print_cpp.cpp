@@ -23,6 +23,13 @@ std::string braces(const AxisNumbers& numbers) {
   return "{" + out + "}";
 }
 
+template <class Text>
+std::string list_of(const std::vector<std::string>& names, const Text& text) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + text(name);
+  return "{" + out + "}";
+}
+
 std::string space_literal(const std::string& word) {
   return word == "register" ? "Space::register_file" : "Space::" + word;
 }
@@ -49,9 +56,7 @@ std::string arguments(const Directive& directive) {
       directive.value, [](bool) { return std::string(); }, [](std::int64_t number) { return std::to_string(number); },
       [&](const std::string& text) { return enumerator(directive, text); },
       [&](const std::vector<std::string>& names) {
-        std::string out;
-        for (const std::string& name : names) out += (out.empty() ? "" : ", ") + enumerator(directive, name);
-        return "{" + out + "}";
+        return list_of(names, [&](const std::string& name) { return enumerator(directive, name); });
       },
       [](const std::vector<std::int64_t>& numbers) {
         std::string out;
@@ -105,9 +110,11 @@ std::string print_schedule_as_cpp(const Schedule& schedule) {
   if (schedule.rescale != Rescale{}) call("rescale(" + arguments(schedule.rescale) + ")");
   for (const auto& [extent, value] : schedule.bound)
     call("bound(" + literal(extent) + ", " + std::to_string(value) + ")");
+  if (!schedule.known.empty()) call("known(" + list_of(schedule.known, literal) + ")");
   if (schedule.serves) call("serves(" + arguments(*schedule.serves) + ")");
   if (schedule.deterministic) call("deterministic()");
   if (schedule.fast_math) call("fast_math()");
+  if (schedule.dependent_launch) call("dependent_launch()");
   if (!schedule.warps.empty())
     call("warps(" + std::to_string(schedule.warpgroups_of("producer")) + ", " +
          std::to_string(schedule.warpgroups_of("consumer")) + (schedule.alternate ? ", true)" : ")"));

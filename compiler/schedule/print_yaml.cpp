@@ -90,9 +90,11 @@ std::vector<PrintedDirective> print_directives(const Schedule& schedule) {
   const bool in_full = schedule.rescale != Rescale{};
   add("rewrite", in_full ? flow(schedule.rescale) : schedule.rewrite == RewriteMode::online ? "online" : "none");
   if (!schedule.bound.empty()) add("bound", flow(schedule.bound));
+  if (!schedule.known.empty()) add("known", flow(schedule.known));
   if (schedule.serves) add("serves", flow(*schedule.serves));
   if (schedule.deterministic) add("deterministic", "true");
   if (schedule.fast_math) add("fast_math", "true");
+  if (schedule.dependent_launch) add("dependent_launch", "true");
   if (!schedule.warps.empty()) {
     std::string warps = flow(schedule.warps);
     if (schedule.alternate) warps.insert(warps.size() - 1, ", alternate: true");

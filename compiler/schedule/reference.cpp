@@ -209,6 +209,9 @@ JsonEntries value_of(const DirectiveInfo& info, Of of) {
           of);
     case ValueForm::axis_numbers:
       return map_choice(by_name(number_choice(number_schema(info), of)), by_name(number_schema(info)), of);
+    case ValueForm::extents:
+      return {
+          {"type", json_string("array")}, {"minItems", "1"}, {"uniqueItems", "true"}, {"items", reference_to("name")}};
     case ValueForm::extent_numbers:
       return by_name(number_schema(info));
     case ValueForm::axis_parts: {

@@ -274,8 +274,9 @@ std::optional<std::pair<int, int>> Schedule::threads_of(const Placement& placeme
 
 bool equal(const Schedule& a, const Schedule& b) {
   return a.target == b.target && a.rewrite == b.rewrite && a.rescale == b.rescale && a.bound == b.bound &&
-         a.serves == b.serves && a.deterministic == b.deterministic && a.fast_math == b.fast_math &&
-         a.warps == b.warps && a.alternate == b.alternate &&
+         a.known == b.known && a.serves == b.serves && a.deterministic == b.deterministic &&
+         a.fast_math == b.fast_math && a.dependent_launch == b.dependent_launch && a.warps == b.warps &&
+         a.alternate == b.alternate &&
          std::equal(a.placements.begin(), a.placements.end(), b.placements.begin(), b.placements.end(),
                     same_directives);
 }

@@ -52,7 +52,7 @@ std::string to_string(const Fraction& fraction);
 
 /// A reduced axis in parts, which a loop runs over, as written: {j: [j.s, 16]}, so many; {j: [j.s, {split_size:
 /// 1024}]}, so many elements each; {j: [j.s, auto]}, as many as a launch finds to fill the machine. With two more
-/// entries, {j: [j.s, auto, j.w, 8]}, the part of a block is cut again, into so many for teams of its threads.
+/// entries, {j: [j.s, auto, j.w, 8]}, the tiles of a block's part are dealt in turn to so many teams of its threads.
 struct AxisParts {
   std::string axis;
   LoopName loop;
@@ -189,12 +189,17 @@ struct Schedule {
   Rescale rescale;  // of RewriteMode::online
   /// Largest run-time value of an extent, {Sk: 1024}: launches beyond it are refused.
   std::vector<std::pair<std::string, std::int64_t>> bound;
+  /// Extents that are compiled in, beside those of axes that tiles cover whole: launches with another value are
+  /// refused.
+  std::vector<std::string> known;
   /// For dispatch alone; nothing is compiled from it. Without it dispatch does not look at the schedule.
   std::optional<Serves> serves;
   /// A demand: a row's bits depend on its own elements alone, not on how many other rows a launch has or where it runs.
   bool deterministic = false;
   /// Functions may be computed by instructions of the target that approximate them (approximations.h).
   bool fast_math = false;
+  /// Kernels may start before those in front of them have ended, and wait before they touch memory.
+  bool dependent_launch = false;
   /// {producer: 1, consumer: 2}: a warpgroup that copies, and those that compute. Empty: all threads do both.
   AxisNumbers warps;
   /// Of warps: consumers take turns at the tensor cores.
@@ -287,9 +292,11 @@ class ScheduleBuilder {
   ScheduleBuilder& rescale(RescaleMode mode, std::optional<int> grow = std::nullopt,
                            std::optional<int> over = std::nullopt);
   ScheduleBuilder& bound(const std::string& extent, std::int64_t value);
+  ScheduleBuilder& known(std::vector<std::string> extents);
   ScheduleBuilder& serves(Serves what);
   ScheduleBuilder& deterministic();
   ScheduleBuilder& fast_math();
+  ScheduleBuilder& dependent_launch();
   ScheduleBuilder& warps(int producer, int consumer, bool alternate = false);
   ScheduleBuilder& place(const PlacementBuilder& placement);
   Schedule build() const { return schedule_; }

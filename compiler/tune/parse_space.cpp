@@ -77,6 +77,7 @@ class SpaceParser {
     switch (info.form) {
       case ValueForm::target:
       case ValueForm::service:
+      case ValueForm::extents:
       case ValueForm::extent_numbers:
         return;  // one for all points
       case ValueForm::flag:

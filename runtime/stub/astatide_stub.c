@@ -25,14 +25,30 @@
   F(error_name, "cuGetErrorName", (int, const char**))                                                                 \
   F(launch, "cuLaunchKernel",                                                                                          \
     (void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**))
+/* With 11.8. */
+#define DEPENDENT_FUNCTION(F) F(launch_ex, "cuLaunchKernelEx", (const launch_config*, void*, void**, void**))
 /* With 12.0. */
 #define MAP_FUNCTION(F)                                                                                                \
   F(encode_map, "cuTensorMapEncodeTiled",                                                                              \
     (void*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*, int, int, int, int))
 
+/* CUlaunchAttribute, CUlaunchConfig and a CUlaunchAttributeID. */
+typedef struct launch_attribute {
+  int id;
+  _Alignas(8) int value[16];
+} launch_attribute;
+typedef struct launch_config {
+  unsigned grid[3], block[3], shared_bytes;
+  void* stream;
+  launch_attribute* attributes;
+  unsigned attribute_count;
+} launch_config;
+enum { PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
+
 #define DECLARE(name, exported, parameters) int(*name) parameters;
 typedef struct driver {
   DRIVER_FUNCTIONS(DECLARE)
+  DEPENDENT_FUNCTION(DECLARE)
   MAP_FUNCTION(DECLARE)
 } driver;
 
@@ -90,6 +106,7 @@ static int open_driver(void** library, driver* api, int needs_maps, astatide_err
   if (api->name == NULL)                    \
     return astatide_fail(error, ASTATIDE_NO_DRIVER, "libcuda.so.1 is no usable CUDA driver: it lacks %s", exported);
   DRIVER_FUNCTIONS(LOAD)
+  DEPENDENT_FUNCTION(LOAD)
   MAP_FUNCTION(LOAD)
   DRIVER_FUNCTIONS(REQUIRE)
   if (needs_maps) {
@@ -369,8 +386,15 @@ int astatide_launch(const astatide_code* code, int n, int64_t blocks, void** par
                     astatide_error* error) {
   const astatide_kernel* const kernel = &code->targets[code->target].kernels[n];
   if (kernel->persistent) blocks = astatide_persistent_blocks(blocks, code->kernels[n].resident, kernel->cluster);
-  return check(&code->api,
-               code->api.launch(code->kernels[n].function, (unsigned)blocks, 1, 1, (unsigned)kernel->threads, 1, 1,
-                                (unsigned)kernel->shared_bytes, stream, parameters, NULL),
-               "launch ", kernel->name, error);
+  const unsigned threads = (unsigned)kernel->threads, bytes = (unsigned)kernel->shared_bytes;
+  void* const function = code->kernels[n].function;
+  int result;
+  if (kernel->dependent && code->api.launch_ex != NULL) {
+    launch_attribute early = {PROGRAMMATIC_STREAM_SERIALIZATION, {1}};
+    const launch_config config = {{(unsigned)blocks, 1, 1}, {threads, 1, 1}, bytes, stream, &early, 1};
+    result = code->api.launch_ex(&config, function, parameters, NULL);
+  } else {
+    result = code->api.launch(function, (unsigned)blocks, 1, 1, threads, 1, 1, bytes, stream, parameters, NULL);
+  }
+  return check(&code->api, result, "launch ", kernel->name, error);
 }

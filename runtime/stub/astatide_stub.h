@@ -55,6 +55,7 @@ typedef struct astatide_kernel {
   int cluster;          /* blocks, of which grids are a multiple */
   int persistent;       /* blocks stay, and a counter deals out tiles */
   int asks_resident;    /* a launch depends on how many blocks the device holds at once */
+  int dependent;        /* may start before the kernels in front in the stream have ended, and waits for them */
 } astatide_kernel;
 
 typedef struct astatide_target {

@@ -177,6 +177,23 @@ TEST_CASE("counters and scratch memory are those of one device and one stream") 
   }
 }
 
+TEST_CASE("kernels that may start early are launched so, and others are not") {
+  ASTATIDE_NEED_FAKE_LAUNCH();
+  for (const auto& [schedule, early] : {std::pair("sm90/decode_gqa_short", true), {"sm90/decode_gqa", false}}) {
+    INFO(schedule);
+    const Executable executable = built(schedule, 0);
+    const FakeLog log(parameter_sizes(executable));
+    LaunchArguments arguments = fake_arguments(executable, lengths(1, 3000), 0, 0);
+    arguments.stream = fake_stream(0, 0);
+    executable.launch(arguments);
+    CHECK(log.faults().empty());
+    const std::vector<std::string> launches = log.lines("launch ");
+    REQUIRE(launches.size() == 1);
+    CHECK((launches[0].find(" dependent ") != std::string::npos) == early);
+    CHECK((cuda::emit(executable.program()).text.find("wait_for_earlier();") != std::string::npos) == early);
+  }
+}
+
 TEST_CASE("an address that was another device's is described anew, and only its owner's kernels take it") {
   ASTATIDE_NEED_FAKE_LAUNCH();
   const std::array executables = {built("sm90/flash3", 0), built("sm90/flash3", 1)};

@@ -21,9 +21,11 @@ class RandomSchedule {
     if (online) add_rescale(builder);
     if (below(2) == 0) builder.name("schedule " + std::to_string(below(100)));
     for (const auto& [extent, value] : numbers(1, std::int64_t{1} << 40, below(3))) builder.bound(extent, value);
+    if (below(3) == 0) builder.known(names(1 + below(3)));
     if (below(3) == 0) builder.serves(service());
     if (below(3) == 0) builder.deterministic();
     if (below(3) == 0) builder.fast_math();
+    if (below(3) == 0) builder.dependent_launch();
     if (below(4) == 0) {
       const auto consumers = static_cast<int>(between(1, 3));
       builder.warps(1, consumers, consumers > 1 && below(2) == 0);

@@ -34,6 +34,14 @@ class CppReader {
         expect(",");
         builder.bound(extent, integer());
       }
+      if (call == "known") {
+        std::vector<std::string> extents;
+        expect("{");
+        do extents.push_back(string());
+        while (next_is(',') && (expect(","), true));
+        expect("}");
+        builder.known(std::move(extents));
+      }
       if (call == "warps") {
         const int producer = static_cast<int>(integer());
         expect(",");
@@ -45,6 +53,7 @@ class CppReader {
       if (call == "serves") builder.serves(service());
       if (call == "deterministic") builder.deterministic();
       if (call == "fast_math") builder.fast_math();
+      if (call == "dependent_launch") builder.dependent_launch();
       if (call == "place") builder.place(placement());
       expect(")");
     }

@@ -103,6 +103,35 @@ std::string shown_parameters(const std::string& name, void** parameters) {
   return out;
 }
 
+/// " dependent" where the launch may start before those in front have ended.
+std::string attributes_of(const LaunchConfig& config) {
+  std::string out;
+  for (unsigned n = 0; n < config.attribute_count; ++n)
+    out += config.attributes[n].id == kProgrammaticStreamSerialization && config.attributes[n].value[0] == 1
+               ? " dependent"
+               : " attribute=" + std::to_string(config.attributes[n].id);
+  return out;
+}
+
+DriverResult launch_as(const char* name_of_call, const LaunchConfig& config, FunctionHandle function,
+                       void** parameters) {
+  const Call call(name_of_call);
+  DriverResult result = DriverResult::success;
+  if (call.world.trusts) return result;
+  const Object* const own = call.own(Kind::function, number_of(function), result);
+  if (own == nullptr || !call.takes_stream(number_of(config.stream), result)) return result;
+  if (!reads_own_memory(call, *own, parameters, result)) return result;
+  Object* const order = config.stream == nullptr ? nullptr : call.world.find(Kind::stream, number_of(config.stream));
+  if (order != nullptr && order->launches >= 0) ++order->launches;
+  if (log_path() == nullptr) return result;
+  const std::string& name = own->kernel->name;
+  record("launch " + name + " device=" + std::to_string(call.world.context_of(own->context)->device) +
+         " stream=" + std::to_string(order == nullptr ? 0 : order->number) + " grid=" + std::to_string(config.grid_x) +
+         "," + std::to_string(config.grid_y) + "," + std::to_string(config.grid_z) +
+         " block=" + std::to_string(config.block_x) + " shared=" + std::to_string(config.shared_bytes) +
+         attributes_of(config) + " parameters=" + shown_parameters(name, parameters));
+  return result;
+}
 }  // namespace
 
 extern "C" {
@@ -194,20 +223,11 @@ DriverResult cuTensorMapEncodeTiled(void* map, int type, std::uint32_t rank, voi
 
 DriverResult cuLaunchKernel(FunctionHandle function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned,
                             unsigned, unsigned shared, StreamHandle stream, void** parameters, void**) {
-  const Call call("cuLaunchKernel");
-  DriverResult result = DriverResult::success;
-  if (call.world.trusts) return result;
-  const Object* const own = call.own(Kind::function, number_of(function), result);
-  if (own == nullptr || !call.takes_stream(number_of(stream), result)) return result;
-  if (!reads_own_memory(call, *own, parameters, result)) return result;
-  Object* const order = stream == nullptr ? nullptr : call.world.find(Kind::stream, number_of(stream));
-  if (order != nullptr && order->launches >= 0) ++order->launches;
-  if (log_path() == nullptr) return result;
-  const std::string& name = own->kernel->name;
-  record("launch " + name + " device=" + std::to_string(call.world.context_of(own->context)->device) +
-         " stream=" + std::to_string(order == nullptr ? 0 : order->number) + " grid=" + std::to_string(x) + "," +
-         std::to_string(y) + "," + std::to_string(z) + " block=" + std::to_string(threads) +
-         " shared=" + std::to_string(shared) + " parameters=" + shown_parameters(name, parameters));
-  return result;
+  const LaunchConfig config{x, y, z, threads, 1, 1, shared, stream, nullptr, 0};
+  return launch_as("cuLaunchKernel", config, function, parameters);
+}
+
+DriverResult cuLaunchKernelEx(const LaunchConfig* config, FunctionHandle function, void** parameters, void**) {
+  return launch_as("cuLaunchKernelEx", *config, function, parameters);
 }
 }
