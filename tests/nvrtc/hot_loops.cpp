@@ -93,6 +93,7 @@ TEST_CASE("the hottest loop of sm80/flash2_tf32 is as it was") { check_hot_loop(
 TEST_CASE("the hottest loop of sm80/decode is as it was") { check_hot_loop("sm80/decode"); }
 TEST_CASE("the hottest loop of sm80/decode_gqa is as it was") { check_hot_loop("sm80/decode_gqa"); }
 TEST_CASE("the hottest loop of sm90/decode_gqa is as it was") { check_hot_loop("sm90/decode_gqa"); }
+TEST_CASE("the hottest loop of sm90/decode_gqa_short is as it was") { check_hot_loop("sm90/decode_gqa_short"); }
 TEST_CASE("the hottest loop of sm90/decode_gqa_teams is as it was") { check_hot_loop("sm90/decode_gqa_teams"); }
 TEST_CASE("the hottest loop of sm90/decode is as it was") { check_hot_loop("sm90/decode"); }
 TEST_CASE("the hottest loop of sm80/wide is as it was") { check_hot_loop("sm80/wide"); }

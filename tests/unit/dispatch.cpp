@@ -61,9 +61,9 @@ TEST_CASE("shipped schedules serve dense, decode and split shapes as their range
     CHECK(picked(name, "cpu", ScalarType::f32, d(64)) == "cpu/flash2");
   }
   CHECK(picked("causal_gqa", "sm_90a", ScalarType::bf16, rows(1, 131072)) == "sm90/decode_gqa_teams");
-  CHECK(picked("causal_gqa", "sm_90a", ScalarType::bf16, rows(1, 8192)) == "sm90/decode_gqa_teams");
+  CHECK(picked("causal_gqa", "sm_90a", ScalarType::bf16, rows(1, 8192)) == "sm90/decode_gqa_short");
   CHECK(picked("causal_gqa", "sm_90a", ScalarType::bf16, rows(1, 1024)) == "sm80/decode_gqa");
-  // The tiles of eight teams don't fit: 192 columns.
+  // The tiles of four teams don't fit: 192 columns.
   auto wide = rows(1, 131072);
   wide["D"] = wide["Dv"] = 192;
   CHECK(picked("causal_gqa", "sm_90a", ScalarType::bf16, wide) == "sm90/decode_gqa");
@@ -86,7 +86,7 @@ TEST_CASE("every example is served on the CPU, and all of one product after the 
     if (name == "paged_decode" || name == "append_decode" || name == "tree_decode") {
       CHECK(picked(name, "cpu", ScalarType::f32) == "cpu/decode_gqa");
       CHECK(picked(name, "sm_80", ScalarType::f32) == "simt/decode_gqa");
-      CHECK(picked(name, "sm_90a", ScalarType::bf16) == "sm90/decode_gqa_teams");
+      CHECK(picked(name, "sm_90a", ScalarType::bf16) == "sm90/decode_gqa_short");
       continue;
     }
     CHECK(picked(name, "cpu", ScalarType::f32) == "cpu/flash2");
