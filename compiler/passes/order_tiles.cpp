@@ -89,21 +89,65 @@ constexpr std::int64_t kStreamedEighths = 2, kMostStreamedEighths = 5;
 /// Tiles of a group for each multiprocessor, so that the longest of one follow the shortest of another evenly.
 constexpr int kTilesEach = 2;
 
-/// The dimensions of a tensor along which a kernel's tiles read other places than each other, the first axis left out.
-std::set<std::size_t> dims_of_tiles(const Kernel& kernel, const std::string& tensor) {
-  std::set<std::string> others;
-  for (std::size_t n = 1; n < kernel.tiles.size(); ++n) others.insert(kernel.tiles[n].var);
-  std::set<std::size_t> out;
+/// How many places an axis of a kernel's views has for all tiles, as far as extents let it be; nothing where only a
+/// tile or a loop knows.
+std::optional<Expr> length_of(const std::vector<const tile::View*>& views, const std::string& axis,
+                              const std::set<std::string>& extents) {
+  for (const tile::View* view : views)
+    for (const tile::Coordinate& at : view->at) {
+      if (at.axis != axis || !at.limit) continue;
+      const Expr limit = tile::without_data(*at.limit);
+      const std::set<std::string> names = free_variables(limit);
+      if (tensors_read(limit).empty() && std::includes(extents.begin(), extents.end(), names.begin(), names.end()))
+        return limit;
+    }
+  return std::nullopt;
+}
+
+std::vector<const tile::View*> multiplied_views(const Kernel& kernel, const std::string& tensor) {
+  std::vector<const tile::View*> out;
   const auto look = [&](const tile::Operand& operand) {
     const auto* view = std::get_if<tile::View>(&operand);
-    if (!view || view->tensor != tensor) return;
-    for (std::size_t dim = 0; dim < view->indices.size(); ++dim)
-      for (const std::string& name : free_variables(view->indices[dim]))
-        if (others.contains(name)) out.insert(dim);
+    if (view && view->tensor == tensor) out.push_back(view);
   };
   tile::walk(kernel.body, [&](const Stmt& stmt) {
     if (const auto* mma = std::get_if<tile::Mma>(&stmt.node)) look(mma->lhs), look(mma->rhs);
   });
+  return out;
+}
+
+/// The factors of how many elements of a tensor the tiles at one place of the axes after the first read together. A
+/// dimension counts with its length where no place of those axes stands in it; else with the lengths of the view's own
+/// axes in it. So the rows of a packed tensor, or of pages that a table names, are those of the longest item.
+std::vector<Expr> lengths_streamed(const tile::Program& program, const Kernel& kernel, const std::string& name) {
+  const std::set<std::string> extents(program.extents.begin(), program.extents.end());
+  std::set<std::string> others;
+  for (std::size_t n = 1; n < kernel.tiles.size(); ++n) others.insert(kernel.tiles[n].var);
+  const tile::Tensor& tensor = *program.find_tensor(name);
+  const std::vector<const tile::View*> views = multiplied_views(kernel, name);
+  std::set<std::size_t> of_tiles;
+  std::set<std::string> inside;  // axes of views, in dimensions with a tile's place
+  for (const tile::View* view : views)
+    for (std::size_t dim = 0; dim < view->indices.size(); ++dim) {
+      const std::set<std::string> names = free_variables(view->indices[dim]);
+      const bool has_place = std::any_of(names.begin(), names.end(), [&](const auto& n) { return others.contains(n); });
+      if (has_place) of_tiles.insert(dim);
+      for (const tile::Coordinate& at : view->at)
+        if (has_place && names.contains(at.axis)) inside.insert(at.axis);
+    }
+  std::vector<Expr> out;
+  std::set<std::size_t> counted = of_tiles;
+  for (const std::string& axis : inside) {
+    const auto length = length_of(views, axis, extents);
+    if (!length) continue;
+    out.push_back(*length);
+    // What tells a row's place in its page is among the rows.
+    for (const tile::View* view : views)
+      for (std::size_t dim = 0; dim < view->indices.size(); ++dim)
+        if (free_variables(view->indices[dim]).contains(axis)) counted.insert(dim);
+  }
+  for (std::size_t dim = 0; dim < tensor.dims.size(); ++dim)
+    if (!counted.contains(dim)) out.push_back(tensor.dims[dim]);
   return out;
 }
 
@@ -116,12 +160,9 @@ std::optional<Expr> fitting(const tile::Program& program, const Kernel& kernel, 
   }
   std::vector<Expr> groups;
   for (const std::string& name : streamed) {
-    const tile::Tensor& tensor = *program.find_tensor(name);
-    const std::set<std::size_t> of_tiles = dims_of_tiles(kernel, name);
     // Divided by one length after the other: their product may pass what an integer holds.
-    Expr group(bytes / static_cast<std::int64_t>(streamed.size()) / size_in_bytes(tensor.type));
-    for (std::size_t dim = 0; dim < tensor.dims.size(); ++dim)
-      if (!of_tiles.contains(dim)) group = floor_div(group, max(tensor.dims[dim], Expr(1)));
+    Expr group(bytes / static_cast<std::int64_t>(streamed.size()) / size_in_bytes(program.find_tensor(name)->type));
+    for (const Expr& length : lengths_streamed(program, kernel, name)) group = floor_div(group, max(length, Expr(1)));
     groups.push_back(group);
   }
   return tile::extreme(groups, Op::min);

@@ -108,6 +108,18 @@ def cases():
     offsets = saved("offsets", numpy.concatenate([[0], numpy.cumsum(lengths)]))
     total, longest = int(lengths.sum()), int(lengths.max())
     ragged = (f"q_offset={offsets}", f"k_offset={offsets}")
+
+    def items(name, lengths):  # packed one after the other, causal
+        files = saved(name, numpy.concatenate([[0], numpy.cumsum(lengths)]))
+        rows, most = sum(lengths), max(lengths)
+        return ours("ragged", files=(f"q_offset={files}", f"k_offset={files}"), sizes=f"B={len(lengths)},Sq={most},Sk={most},Tq={rows},Tk={rows}")
+
+    def paged(algorithm, rows):  # full items of S keys, causal, their pages in any order
+        count = B * S // rows
+        table = numpy.zeros((B, S // rows + 1))
+        table[:, :-1] = numpy.random.permutation(count).reshape(B, -1)
+        files = (f"page={saved(f'pages_{rows}', table)}", f"length={saved('lengths', numpy.full(B, S))}")
+        return ours(algorithm, files=files, extra=f",Pages={count}")
     yield "full", None, None, ours("attention"), per_head * full, None
     yield "causal", "Flex", flex(causal), ours("causal_gqa"), per_head * full / 2, None
     yield "softcap, full", "Flex", flex(None, softcap), ours(VARIANTS + "softcap"), per_head * full, "full"
@@ -123,6 +135,16 @@ def cases():
            2 * B * H * full * (192 + 128) / 2, "causal")
     yield (f"32 items of 16 to 8192, {total} rows, causal", None, None,
            ours("ragged", files=ragged, sizes=f"B=32,Sq={longest},Sk={longest},Tq={total},Tk={total}"), 4 * D * H * seen(lengths), "causal")
+    equal, uneven, short = [4096] * 4, [8192, 4096, 2048, 1024], [4096] * 4 + [16] * 28
+    yield "4 items of 4096, causal", None, None, items("equal", equal), 4 * D * H * seen(equal), "causal"
+    yield "8192, 4096, 2048, 1024, causal", None, None, items("uneven", uneven), 4 * D * H * seen(uneven), "causal"
+    yield "4 items of 4096 and 28 of 16, causal", None, None, items("short", short), 4 * D * H * seen(short), "causal"
+    many = [1676] * 32
+    plain = "B32 S1676, causal"
+    yield plain, None, None, ours("causal_gqa", sizes="B=32,Sq=1676,Sk=1676"), 4 * D * H * seen(many), None
+    yield "32 items of 1676, causal", None, None, items("many", many), 4 * D * H * seen(many), plain
+    yield "pages of 64, causal", None, None, paged(VARIANTS + "paged_64", 64), per_head * full / 2, "causal"
+    yield "pages of 16, causal", None, None, paged("paged", 16), per_head * full / 2, "causal"
 
 
 def main():

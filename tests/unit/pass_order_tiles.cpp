@@ -65,4 +65,43 @@ TEST_CASE(
   }
 }
 
+namespace {
+
+/// The groups of a kernel over items b and heads h whose keys are `K`, of these dimensions and this view.
+std::string groups_of(const std::vector<Expr>& dims, const char* keys, const char* limit) {
+  tile::Program program =
+      one_kernel({in_registers("m", {{"i", 4}}), in_registers("S", {{"i", 4}, {"j", 8}})},
+                 {loop("j_o", "0", "i_o + 1",
+                       {mma("S", view("Q[b,h,i,d]", {at("i", 0), at("d", 0)}),
+                            view(keys, {{"j", Index("j_o*8").value, Index(limit).value}, at("d", 0)}))})});
+  program.extents = {"B", "H", "n", "Sk", "T"};
+  program.tensors.push_back({"Q", ScalarType::bf16, {variable("B"), variable("H"), variable("n"), Expr(128)}, {}});
+  program.tensors.push_back({"K", ScalarType::bf16, dims, {}});
+  for (const char* name : {"offset", "page"})
+    program.tensors.push_back({name, ScalarType::i32, {variable("B"), variable("n")}, {}});
+  tile::Kernel& kernel = program.kernels[0];
+  kernel.tiles = {{"i_o", Index("n").value}, {"h", Index("H").value}, {"b", Index("B").value}};
+  kernel.persistent = TileOrder::longest_first;
+  tile::Staging& staging = kernel.stagings.emplace_back();
+  staging.tensor = "K";
+  staging.at = "j_o";
+  for (const Pass& pass : pass_table()) {
+    if (pass.name != std::string_view("order_tiles")) continue;
+    const std::string text = tile::print(pass.run(program, *find_target("sm_90a")).kernels[0]);
+    const std::size_t begin = text.find(" groups ") + 8;
+    return text.substr(begin, text.find(" persistent") - begin);
+  }
+  throw InternalError("no pass order_tiles");
+}
+
+}  // namespace
+
+TEST_CASE("groups count the rows of an item where rows are packed or lie in pages") {
+  const Expr heads = variable("H"), all = variable("T");
+  const std::string dense = groups_of({variable("B"), heads, variable("Sk"), Expr(128)}, "K[b,h,j,d]", "Sk");
+  CHECK(dense == "max(min(16384000/max(Sk, 1)/128, max(6553600/max(Sk, 1)/128, 263/max(n, 1)+1)), 1)");
+  CHECK(groups_of({all, heads, Expr(128)}, "K[offset[b,0] + j,h,d]", "min(Sk, offset[b,1] - offset[b,0])") == dense);
+  CHECK(groups_of({all, heads, Expr(64), Expr(128)}, "K[page[b,j/64],h,j%64,d]", "min(Sk, offset[b,0])") == dense);
+}
+
 }  // namespace astatide::testing
