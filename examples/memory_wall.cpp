@@ -1,6 +1,7 @@
 // The memory wall: attention that stores all scores, that keeps a row of them on chip, and that keeps a tile, against
 // what the machine reaches. `memory_wall [--model] [--cpu] [--svg FILE] [N..]`: B1 H32 D128 f16 at 1024, 8192 and 16384
 // without numbers. Measured on the GPU that is there; without one, or with --model, predicted for an H200.
+// Bytes are predicted, of a whole launch; tests/perf/count_bytes.py puts those that ncu counts beside the model's.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "compiler/support/diagnostic.h"
@@ -10,6 +11,13 @@
 
 namespace astatide::tools {
 namespace {
+
+/// What the program said that ran under ncu, where it failed: its JSON holds errors.
+std::string message_of(const std::string& output) {
+  const nlohmann::json json = nlohmann::json::parse(output, nullptr, false);
+  if (!json.is_object() || !json.contains("errors") || json["errors"].empty()) return "";
+  return "; the run said: " + json["errors"][0].value("message", "");
+}
 
 /// The last lines that say something.
 std::string end_of(const std::string& text) {
@@ -48,9 +56,9 @@ std::vector<cost::KernelCounters> count_kernels(const std::vector<std::string>& 
   std::vector<cost::KernelCounters> out = cost::parse_counters(text);
   if (out.empty()) {
     const std::string said = end_of(text);
-    throw MachineError(
-        fmt::format("ncu counted nothing, and ended with code {}{}", *code, said.empty() ? "" : ": " + said),
-        {"ERR_NVGPUCTRPERM: the driver keeps counters for administrators"});
+    throw MachineError(fmt::format("ncu counted nothing, and ended with code {}{}{}", *code,
+                                   said.empty() ? "" : ": " + said, message_of(read_file(folder / "run.out"))),
+                       {"ERR_NVGPUCTRPERM: the driver keeps counters for administrators"});
   }
   return out;
 }

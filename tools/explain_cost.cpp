@@ -7,6 +7,16 @@
 
 namespace astatide::tools {
 
+namespace {
+
+tile::Traffic sum_of(const cost::MemoryTraffic& memory) {
+  tile::Traffic sum;
+  for (const auto& [tensor, traffic] : memory) sum.read += traffic.read, sum.written += traffic.written;
+  return sum;
+}
+
+}  // namespace
+
 std::string bytes_text(double bytes) {
   static constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   std::size_t unit = 0;
@@ -46,8 +56,7 @@ std::string kernel_cost_text(const cost::KernelCost& kernel, const cost::KernelC
       "conflicts {:.0f} % of it), L2 {:.0f} %, memory {:.0f} %\n",
       percent(kernel.busy.tensor), percent(kernel.busy.special), percent(kernel.busy.issue),
       percent(kernel.busy.shared), percent(kernel.conflicts), percent(kernel.busy.l2), percent(kernel.busy.memory));
-  double read = 0, written = 0;
-  for (const auto& [tensor, traffic] : kernel.memory) read += traffic.read, written += traffic.written;
+  const auto [read, written] = sum_of(kernel.memory);
   text += fmt::format("    memory       {} read, {} written: {:.4g} operations a byte; L2 {}\n", bytes_text(read),
                       bytes_text(written), kernel.intensity(), bytes_text(kernel.l2_bytes));
   if (kernel.occupancy.blocks > 0)
@@ -57,6 +66,9 @@ std::string kernel_cost_text(const cost::KernelCost& kernel, const cost::KernelC
         kernel.registers.spilled > 0 ? fmt::format(", {} spilled", kernel.registers.spilled) : "", kernel.waves,
         percent(kernel.tail));
   if (!counted) return text;
+  const auto [read_alone, written_alone] = sum_of(kernel.alone);
+  text += fmt::format("    by itself    {} read, {} written, from an empty L2 until the kernel ends, as ncu counts\n",
+                      bytes_text(read_alone), bytes_text(written_alone));
   text += fmt::format(
       "  {:<14} {}: tensor {:.0f} %, special functions {:.0f} %, memory {} read, {} written, L2 {}, {} clocks of bank "
       "conflicts\n",
@@ -90,12 +102,15 @@ std::string cost_json(const cost::Cost& cost, const cost::Machine& machine,
     nlohmann::json memory = nlohmann::json::object();
     for (const auto& [tensor, traffic] : kernel.memory)
       memory[tensor] = {{"read", traffic.read}, {"written", traffic.written}};
+    const tile::Traffic alone = sum_of(kernel.alone);
     json["kernels"].push_back({{"name", kernel.name},
                                {"ms", 1e3 * kernel.seconds},
                                {"binds", kernel.binds},
                                {"intensity", kernel.intensity()},
                                {"memory_bytes", kernel.memory_bytes()},
                                {"memory", memory},
+                               {"memory_read_alone", alone.read},
+                               {"memory_written_alone", alone.written},
                                {"l2_bytes", kernel.l2_bytes},
                                {"shared_bytes", kernel.shared_bytes},
                                {"bank_conflicts", kernel.conflicts},

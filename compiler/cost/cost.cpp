@@ -215,6 +215,12 @@ double KernelCost::memory_bytes() const {
   return bytes;
 }
 
+double KernelCost::bytes_alone() const {
+  double bytes = 0;
+  for (const auto& [tensor, traffic] : alone) bytes += traffic.read + traffic.written;
+  return bytes;
+}
+
 double Cost::seconds() const {
   double sum = 0;
   for (const KernelCost& kernel : kernels) sum += kernel.seconds;
@@ -234,14 +240,17 @@ Cost predict(const tile::Program& program, const Target& target, const std::map<
   Cache cache(machine.l2_size * machine.l2_share);
   Cost out;
   for (const tile::Kernel& kernel : program.kernels) {
+    Cache empty(machine.l2_size * machine.l2_share);
     const double launch = out.kernels.empty() ? machine.launch : machine.next_launch;
     if (!target.is_cuda() || kernel.threads() == 0) {
       const KernelTiles tiles(program, kernel, values);
       out.kernels.push_back(on_cpu(tiles, tiles.memory_traffic(machine.multiprocessors, cache), machine, launch));
+      out.kernels.back().alone = tiles.memory_traffic(machine.multiprocessors, empty, AtEnd::left);
       continue;
     }
     KernelModel model(program, kernel, target, values);
     out.kernels.push_back(model.run(model.tiles().memory_traffic(model.at_once(), cache), launch));
+    out.kernels.back().alone = model.tiles().memory_traffic(model.at_once(), empty, AtEnd::left);
   }
   return out;
 }

@@ -35,7 +35,10 @@ struct KernelCost {
   double clock = 0;   // Hz, as the load leaves it
   double launch = 0;  // of the seconds
   double product_flops = 0, element_flops = 0, transcendentals = 0;
-  MemoryTraffic memory;     // by tensor, what crosses the bus
+  MemoryTraffic memory;  // by tensor, what crosses the bus
+  /// The same of the kernel by itself, while it runs: it begins with an empty L2, and what it leaves there is not
+  /// written. So ncu counts (`--cache-control all`).
+  MemoryTraffic alone;
   double l2_bytes = 0;      // between multiprocessors and L2
   double shared_bytes = 0;  // between shared memory and registers or tensor cores
   double conflicts = 0;     // share of shared memory's clocks that bank conflicts take
@@ -45,6 +48,7 @@ struct KernelCost {
   double tail = 0;  // share of the multiprocessors' time that is lost because tiles end unevenly
 
   double memory_bytes() const;
+  double bytes_alone() const;
   /// Operations a byte of memory.
   double intensity() const { return memory_bytes() > 0 ? (product_flops + element_flops) / memory_bytes() : 0; }
 };

@@ -96,11 +96,12 @@ void KernelTiles::add_to(KernelCost& cost) const {
   cost.l2_bytes = all_.global_bytes();
 }
 
-MemoryTraffic KernelTiles::memory_traffic(std::int64_t at_once, Cache& cache) const {
+MemoryTraffic KernelTiles::memory_traffic(std::int64_t at_once, Cache& cache, AtEnd end) const {
   if (count_ == 0) return {};
   return cost::memory_traffic(
       program_, kernel_, counts_, values_, at_once,
-      [this](const std::vector<std::int64_t>& place) -> const tile::KernelStatistics& { return at(place); }, cache);
+      [this](const std::vector<std::int64_t>& place) -> const tile::KernelStatistics& { return at(place); }, cache,
+      end);
 }
 
 }  // namespace astatide::cost

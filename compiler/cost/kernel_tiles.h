@@ -30,7 +30,7 @@ class KernelTiles {
   /// Of all tiles.
   const std::map<std::string, tile::Traffic>& moved_by_tensor() const { return all_.global; }
   void add_to(KernelCost& cost) const;
-  MemoryTraffic memory_traffic(std::int64_t at_once, Cache& cache) const;
+  MemoryTraffic memory_traffic(std::int64_t at_once, Cache& cache, AtEnd end = AtEnd::written_back) const;
 
  private:
   std::size_t sample_at(const std::vector<std::int64_t>& place) const;

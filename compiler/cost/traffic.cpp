@@ -176,6 +176,12 @@ std::map<int, double> Cache::take_written(bool all) {
   return std::exchange(written_, {});
 }
 
+std::map<int, double> Cache::dirty() const {
+  std::map<int, double> out;
+  for (const Entry& entry : entries_) out[entry.tensor] += entry.dirty;
+  return out;
+}
+
 std::vector<Stream> streams_of(const tile::Kernel& kernel, const std::vector<std::int64_t>& counts,
                                const Values& values) {
   Values at = values;
@@ -242,7 +248,8 @@ void visit_tiles(const tile::Kernel& kernel, const std::vector<std::int64_t>& co
 MemoryTraffic memory_traffic(
     const tile::Program& program, const tile::Kernel& kernel, const std::vector<std::int64_t>& counts,
     const Values& values, std::int64_t at_once,
-    const std::function<const tile::KernelStatistics&(const std::vector<std::int64_t>&)>& moved, Cache& cache) {
+    const std::function<const tile::KernelStatistics&(const std::vector<std::int64_t>&)>& moved, Cache& cache,
+    AtEnd end) {
   const std::vector<Stream> streams = streams_of(kernel, counts, values);
   std::map<std::string, int> numbers;
   for (std::size_t n = 0; n < program.tensors.size(); ++n) numbers[program.tensors[n].name] = static_cast<int>(n);
@@ -292,11 +299,18 @@ MemoryTraffic memory_traffic(
     return true;
   });
   if (!wave.empty()) run_wave();
+  const std::map<int, double> left = cache.dirty();
   // Lines of counters and of results stay until something else comes; they are this kernel's all the same.
   for (const auto& [tensor, bytes] : cache.take_written(true))
     out[program.tensors[static_cast<std::size_t>(tensor)].name].written += bytes;
   const double times = seen > 0 ? std::max(1.0, tiles / static_cast<double>(seen)) : 1;
   for (auto& [tensor, traffic] : out) traffic.read *= times, traffic.written *= times;
+  // However many tiles follow those that were looked at, L2 is full once.
+  if (end == AtEnd::left)
+    for (const auto& [tensor, bytes] : left) {
+      double& written = out[program.tensors[static_cast<std::size_t>(tensor)].name].written;
+      written = std::max(0.0, written - bytes);
+    }
   return out;
 }
 

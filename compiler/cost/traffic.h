@@ -26,6 +26,8 @@ class Cache {
   bool touch(std::uint64_t part, int tensor, double bytes, bool write);
   /// Bytes of each tensor that have gone to memory since the last call, those still here included where `all`.
   std::map<int, double> take_written(bool all);
+  /// Bytes of each tensor that are written here and have not gone to memory.
+  std::map<int, double> dirty() const;
 
  private:
   struct Entry {
@@ -61,10 +63,14 @@ void visit_tiles(const tile::Kernel& kernel, const std::vector<std::int64_t>& co
 
 /// Bytes from and to memory, by tensor.
 using MemoryTraffic = std::map<std::string, tile::Traffic>;
+/// What is written and still in L2 as a kernel ends: written back all the same, or left there, where no counter of the
+/// kernel's time sees it.
+enum class AtEnd { written_back, left };
 /// `at_once`: blocks that run together. `moved`: by tensor, what the tile at a place moves.
 MemoryTraffic memory_traffic(
     const tile::Program& program, const tile::Kernel& kernel, const std::vector<std::int64_t>& counts,
     const Values& values, std::int64_t at_once,
-    const std::function<const tile::KernelStatistics&(const std::vector<std::int64_t>&)>& moved, Cache& cache);
+    const std::function<const tile::KernelStatistics&(const std::vector<std::int64_t>&)>& moved, Cache& cache,
+    AtEnd end = AtEnd::written_back);
 
 }  // namespace astatide::cost

@@ -19,6 +19,7 @@ import time
 
 CASES = {"d128_full": ("attention", 128), "d128_causal": ("causal_gqa", 128),
          "d64_full": ("attention", 64), "d64_causal": ("causal_gqa", 64)}
+SPACES = pathlib.Path(__file__).resolve().parent / "spaces"
 SEEDS = (1, 2)
 
 
@@ -39,6 +40,7 @@ class Case:
     def __init__(self, options, name):
         self.options, self.name = options, name
         self.algorithm, width = CASES[name]
+        self.space = options.space or str(SPACES / f"flash3_d{width}.yaml")
         self.request = ["--shape", f"B={options.batch},Hq={options.heads},Hkv={options.heads},Sq={options.length},"
                         f"Sk={options.length},D={width},Dv={width}", "--dtype", "bf16"]
         self.cache = options.work / "cache"
@@ -46,7 +48,7 @@ class Case:
     def tune(self, label, search, seconds, points, seed):
         output = self.options.work / f"{self.name}_{label}.yaml"
         journal = pathlib.Path(f"{output}.journal")
-        words = ["tune", self.algorithm, *self.request, "--space", self.options.space, "--device", self.options.device,
+        words = ["tune", self.algorithm, *self.request, "--space", self.space, "--device", self.options.device,
                  "--search", search, "--seconds", str(max(1, round(seconds))), "--points", str(points), "--seed", str(seed),
                  "--rounds", str(self.options.rounds), "--timeout", "20", "--output", str(output), "--no-store"]
         return run(self.options.program, words + (["--resume"] if journal.exists() else []), self.cache)
@@ -82,7 +84,7 @@ def main():
     parser.add_argument("--budget", type=float, default=280, help="seconds for all cases")
     parser.add_argument("--case", action="append", choices=CASES, help="as often as wanted; else all")
     parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("tune_exhaustive"), help="journals and cache")
-    parser.add_argument("--space", default="sm90_flash3")
+    parser.add_argument("--space", help="for all cases; else spaces/flash3_dWIDTH.yaml, of 516 and 540 legal points")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--target", default="sm_90a", help="of the GPU, for the shipped schedule")
     parser.add_argument("--rounds", type=int, default=5)

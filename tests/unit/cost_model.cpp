@@ -176,6 +176,30 @@ TEST_CASE("cost: what fits in the cache comes from memory once, what does not mo
   CHECK(decode.kernels.at(0).l2_bytes == Approx(4 * keys).epsilon(0.05));
 }
 
+TEST_CASE("cost: a kernel alone begins with an empty cache, and what it leaves there is not written") {
+  const double held = 50e6;  // less than this is what L2 holds of an H200
+  const cost::KernelCost small =
+      predict_named("attention", "sm90/flash3", attention_sizes(1, 32, 1024, 128), ScalarType::f16).kernels.at(0);
+  const double tensor = 32.0 * 1024 * 128 * 2;
+  CHECK(small.bytes_alone() == Approx(3 * tensor).epsilon(0.01));
+  CHECK(small.memory_bytes() >= 4 * tensor);
+  for (const std::int64_t n : {1024, 16384}) {
+    INFO("N " << n);
+    const cost::Cost cost =
+        predict_named("attention", "simt/standard", attention_sizes(1, 32, n, 128), ScalarType::f16);
+    const auto written = [](const cost::MemoryTraffic& memory) {
+      double bytes = 0;
+      for (const auto& [name, traffic] : memory) bytes += traffic.written;
+      return bytes;
+    };
+    for (const cost::KernelCost& kernel : cost.kernels) {
+      INFO(kernel.name);
+      CHECK(written(kernel.alone) <= written(kernel.memory));
+      CHECK(written(kernel.alone) >= written(kernel.memory) - held);
+    }
+  }
+}
+
 TEST_CASE("cost: the shipped schedules of sm_90a take the time that was measured, within a quarter") {
   double sum = 0;
   int rows = 0;

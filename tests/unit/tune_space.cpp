@@ -161,6 +161,38 @@ TEST_CASE("schedules/README.md shows a space that is one") {
   CHECK(space.points() == 3 * 5 * 8 * 2 * 2);
 }
 
+TEST_CASE("spaces of the exhaustive comparison hold the shipped schedules, and some 500 legal points by a sample") {
+  struct Case {
+    std::int64_t width;
+    std::string shipped, rows, columns, slots_of_q, consumers, ring;
+  };
+  for (const Case& c : {Case{128, "sm90/flash3", "128", "128", "1", "2", "three"},
+                        Case{64, "sm90/flash3_d64", "256", "64", "2", "4", "four"}}) {
+    INFO("D " << c.width);
+    const ScheduleSpace space =
+        load_space(source_path("tests/perf/spaces/flash3_d" + std::to_string(c.width) + ".yaml"));
+    CHECK(words_of(space.schedule_at(point_of(space, {{"rewrite.online.rescale", "optimistic"},
+                                                      {"O.tile.i", c.rows},
+                                                      {"O.tile.j", c.columns},
+                                                      {"Q.ring_buffer", c.slots_of_q},
+                                                      {"warps.consumer", c.consumers},
+                                                      {"ring", c.ring},
+                                                      {"cover", "all"}}))) == words_of(load_schedule(c.shipped)));
+    const Algorithm algorithm = load_algorithm("causal_gqa");
+    std::size_t kept = 0, seen = 0, legal = 0;
+    for (std::uint64_t index = 0; index < space.points(); ++index) {
+      const SpacePoint point = space.point_at(index);
+      if (!space.why_not(point).empty() || kept++ % 5 != 0) continue;
+      ++seen;
+      legal += is_legal(space.schedule_at(point), algorithm, c.width) ? 1 : 0;
+    }
+    const double all = static_cast<double>(kept * legal) / static_cast<double>(seen);
+    INFO(kept << " keep the conditions, " << legal << " legal of " << seen);
+    CHECK(all > 480);
+    CHECK(all < 580);
+  }
+}
+
 TEST_CASE("shipped spaces hold the shipped schedules that they are around, and 500 legal points of each width") {
   for (const std::string& name : shipped_spaces()) CHECK(load_space(name).points() > 50);
   const ScheduleSpace space = load_space("sm90_flash3");
