@@ -1,5 +1,6 @@
 // Rows of query heads and queries, on each unit of a GPU and by each copy.
 
+#include <array>
 #include <catch2/catch.hpp>
 
 #include "tests/gpu/device_case.h"
@@ -38,6 +39,9 @@ std::string over_groups(const std::string& schedule) {
   return with(text, "stage_at: i.o", "stage_at: r.o");
 }
 
+constexpr std::array kDecodeSchedules = {"simt/decode_gqa", "sm80/decode_gqa", "sm90/decode_gqa",
+                                         "sm90/decode_gqa_teams", "sm90/decode_gqa_short"};
+
 const std::vector<std::pair<int, int>> kLengths = {{1, 1}, {1, 3000}, {2, 0}, {3, 200}, {16, 1025}, {40, 7}};
 
 }  // namespace
@@ -45,7 +49,7 @@ const std::vector<std::pair<int, int>> kLengths = {{1, 1}, {1, 3000}, {2, 0}, {3
 TEST_CASE("fused rows: decoding gives what each head by itself does") {
   ASTATIDE_NEED_GPU();
   unsigned seed = 70;
-  for (const char* schedule : {"simt/decode_gqa", "sm80/decode_gqa", "sm90/decode_gqa", "sm90/decode_gqa_teams"}) {
+  for (const char* schedule : kDecodeSchedules) {
     if (!runs_here(schedule)) continue;
     const bool by_tma = std::string(schedule) == "sm90/decode_gqa";
     for (const auto& [heads, groups] : {std::pair{4, 4}, {8, 4}, {8, 2}, {8, 1}, {16, 1}, {6, 2}, {10, 2}})
@@ -115,7 +119,7 @@ TEST_CASE("teams: of one warp and of several, on multiply-adds and tensor cores,
 
 TEST_CASE("fused rows: heads beside each other in memory, as models have them") {
   ASTATIDE_NEED_GPU();
-  for (const char* schedule : {"simt/decode_gqa", "sm80/decode_gqa", "sm90/decode_gqa", "sm90/decode_gqa_teams"}) {
+  for (const char* schedule : kDecodeSchedules) {
     if (!runs_here(schedule)) continue;
     INFO(schedule);
     const Case dense = grouped(true, ScalarType::bf16, 8, 2, 5, 300, 64, 900);

@@ -128,7 +128,7 @@ TEST_CASE("graphs: captured launches store appended keys and values again, and s
     fill_pages(c, lengths, 64, 2000 / 64 + 1);
     return c;
   };
-  for (const char* name : {"simt/decode", "sm80/decode", "sm90/decode_gqa_teams"}) {
+  for (const char* name : {"simt/decode", "sm80/decode", "sm90/decode_gqa_teams", "sm90/decode_gqa_short"}) {
     if (!runs_here(name)) continue;
     INFO(name);
     require_replays(load_schedule(name),

@@ -23,8 +23,8 @@ random.seed(0)
 D = 128
 CASES = [(1, 32, 8, 8192), (1, 32, 8, 131072), (16, 32, 8, 8192), (64, 32, 8, 4096), (16, 64, 8, 32768)]
 PEERS = {"cuDNN": SDPBackend.CUDNN_ATTENTION, "FA-2": SDPBackend.FLASH_ATTENTION}
-SCHEDULES = ["sm80/decode", "sm80/decode_gqa", "sm90/decode", "sm90/decode_gqa",
-             "sm90/decode_gqa_teams"]
+SCHEDULES = ["sm80/decode", "sm80/decode_gqa", "sm90/decode_gqa", "sm90/decode_gqa_teams",
+             "sm90/decode_gqa_short"]
 
 
 ROTATE = "rotate" in sys.argv[3:]
