@@ -86,8 +86,7 @@ struct For {
   std::string note;  // "full", "partial": for people
   /// Of a serial loop on GPUs: iterations whose loads are under way together. None reads what another writes to memory.
   int unroll = 1;
-  /// ... and with what views say of absent elements an iteration changes nothing, so that there may be more of them.
-  bool padded = false;
+  bool padded = false;  // an iteration on absent elements changes nothing, so that there may be more of them
 
   /// A thread comes through the body once.
   bool passes_once() const { return kind == Kind::once || kind == Kind::teams; }
@@ -375,8 +374,7 @@ struct Kernel {
   /// Blocks take one tile after the other, as a counter deals them out, instead of one each; order_tiles leaves linear.
   std::optional<TileOrder> persistent;
   std::optional<Cluster> cluster;
-  /// It may start before the kernels in front have ended, and waits for them before it touches memory.
-  bool dependent = false;
+  bool dependent = false;  // may start before those in front have ended; waits for them before it touches memory
   std::vector<Staging> stagings;
   std::optional<Overlap> overlap;
   /// Requests to read left operands of products from shared memory once, into registers; consumed by hold_operands.
