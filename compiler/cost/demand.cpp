@@ -45,7 +45,7 @@ Demands::Demands(const tile::Program& program, const tile::Kernel& kernel, const
                  int spilled_registers)
     : program_(program), kernel_(kernel), machine_(machine), spilled_(spilled_registers) {
   threads_ = std::max(1, kernel.threads());
-  warps_ = std::max(1, static_cast<int>(threads_ / kLanes) / kQuarters);
+  warps_ = std::max(1, static_cast<int>(threads_ * kernel.teams / kLanes) / kQuarters);
 }
 
 double Demands::held(const tile::Mem& mem) const {

@@ -33,7 +33,8 @@ struct Range {
 
 Range range_of(const Step& step, const tile::For& loop, const Values& values) {
   const std::int64_t begin = step.begin.value(values).value_or(0);
-  if (loop.kind == tile::For::Kind::once) return {begin, 1};
+  // A team runs one of its loop's iterations, and all are alike.
+  if (loop.passes_once()) return {begin, 1};
   return {begin, std::max<std::int64_t>(0, step.end.value(values).value_or(begin + 1) - begin)};
 }
 

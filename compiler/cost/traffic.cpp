@@ -85,6 +85,9 @@ class Finder {
       out.names.merge(free_variables(coordinate.origin));
       for (Expr& index : out.indices) index = substitute(index, {{coordinate.axis, coordinate.origin}});
     }
+    // What is read in front of a loop has the place where that begins.
+    for (auto let = lets.rbegin(); let != lets.rend(); ++let)
+      for (Expr& index : out.indices) index = substitute(index, {{(*let)->name, (*let)->value}});
   }
 
   void look(const tile::Stmt& stmt) {

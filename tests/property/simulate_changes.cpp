@@ -31,8 +31,8 @@ struct Plan {
 };
 
 /// Lengths at which every wait is met more than once around its ring, and blocks take several tiles. Parts are as many
-/// as `resident`: with 1000 keys each of two ends where a ring of 4 comes around; with 2034 the last team's last two
-/// tiles are partial, and their copies are started in its loop; with 700 some teams have no keys.
+/// as `resident`: with 1000 keys each of two ends where a ring of 4 comes around; with 700 and 2034 teams have
+/// more tiles than slots, some one more than others.
 std::vector<Plan> plans() {
   const Lengths several{{"Hq", 4}, {"Sq", 260}, {"Sk", 700}}, few{{"Sq", 200}, {"Sk", 300}};
   // With more keys or fewer, a ring comes around at another of its statements.
@@ -139,8 +139,13 @@ std::string why_without_effect(const Plan& plan, const tile::Kernel& kernel, con
   // insert_barriers takes slots of a ring for one place, and what a block stores tile after tile for another's.
   const bool decode = plan.schedule == "sm80/decode" || plan.schedule == "sm90/decode" ||
                       plan.schedule.ends_with("/decode_gqa") || plan.schedule == "sm90/decode_gqa_teams";
-  if (decode && site.what.kind == Kind::meet && site.statement == "sync" && change.kind == sim::Change::Kind::remove)
-    return "it keeps apart what no two lanes touch";
+  if (decode && site.what.kind == Kind::meet && site.statement == "sync" &&
+      (change.kind == sim::Change::Kind::remove || change.kind == sim::Change::Kind::fewer))
+    return "it keeps apart what no two lanes touch";  // with fewer, the others go on behind the next meeting
+  const auto waits_behind = [&](const sim::Site& behind) { return behind.what.kind == Kind::wait_copies; };
+  if (plan.schedule == "sm90/decode_gqa_teams" && site.what.kind == Kind::commit_copies &&
+      std::none_of(sites.begin() + change.site, sites.end(), waits_behind))
+    return "a team has one partial tile at most, whose iteration is its last";
   if (site.what.kind == Kind::meet_warp && site.statement == "sync team")
     return why_no_meeting_of_warp(kernel, sites, number);
   // A ring's next fill waits for another ring, whose slots the same lanes have given back together.
