@@ -15,27 +15,29 @@ const tile::Copy* load_in(const tile::Stmt& stmt) {
   return copy && copy->via == tile::Via::load ? copy : nullptr;
 }
 
-/// Nothing but loads and what is computed of them, over a number of iterations that a launch says.
-bool is_batched(const tile::Stmt& stmt) {
+/// A loop over a number of iterations that a launch says, of nothing but loads and what is computed of them.
+const tile::For* batched_loop(const tile::Stmt& stmt) {
   const auto* loop = std::get_if<tile::For>(&stmt.node);
   if (!loop || loop->unroll <= 1 || loop->descending || (loop->begin.as<Integer>() && loop->end.as<Integer>()))
-    return false;
-  return std::all_of(loop->body.begin(), loop->body.end(), [](const tile::Stmt& inner) {
+    return nullptr;
+  const bool computes_of_loads = std::all_of(loop->body.begin(), loop->body.end(), [](const tile::Stmt& inner) {
     return load_in(inner) || std::holds_alternative<tile::Map>(inner.node);
   });
-}
-
-bool run_alike(const tile::Stmt& a, const tile::Stmt& b) {
-  const auto &first = std::get<tile::For>(a.node), &second = std::get<tile::For>(b.node);
-  return first.var == second.var && first.begin == second.begin && first.end == second.end;
+  return computes_of_loads ? loop : nullptr;
 }
 
 }  // namespace
 
-std::size_t KernelEmitter::batched_loops(const tile::Block& block, std::size_t n) const {
-  std::size_t end = n;
-  while (end < block.size() && is_batched(block[end]) && run_alike(block[n], block[end])) ++end;
-  return end - n;
+KernelEmitter::LoopsOfBatch KernelEmitter::batched_loops(const tile::Block& block, std::size_t n) {
+  LoopsOfBatch loops;
+  for (; n < block.size(); ++n) {
+    const tile::For* loop = batched_loop(block[n]);
+    if (!loop) break;
+    const tile::For& first = loops.empty() ? *loop : *loops.front();
+    if (loop->var != first.var || !(loop->begin == first.begin) || !(loop->end == first.end)) break;
+    loops.push_back(loop);
+  }
+  return loops;
 }
 
 /// Iterations from `next` on, at most `size` and up to `end`, of one loop after the other. All loads come first; a loop

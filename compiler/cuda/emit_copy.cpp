@@ -135,6 +135,13 @@ void KernelEmitter::emit_load_vectors(const View& view, const Mem& dst, int vect
   out_.close();
 }
 
+std::string KernelEmitter::limits_of_load(const View& view, const Mem& dst, const Element& at) {
+  std::string limits = declare_coordinates(view.at, dst, at);
+  for (const std::string& condition : {inside(dst, grid_for({&dst}), at), only_where_})
+    if (!condition.empty()) limits += (limits.empty() ? "" : " && ") + condition;
+  return limits;
+}
+
 void KernelEmitter::emit_load_quads(const View& view, const Mem& dst) {
   const tile::ThreadGrid grid = grid_for({&dst});
   const Fragment fragment = fragment_of(dst, grid);
@@ -143,10 +150,7 @@ void KernelEmitter::emit_load_quads(const View& view, const Mem& dst) {
   out_.open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += 4)", held_column_, fragment.columns.count()));
   const Element at{fragment.rows.offset(held_row_, row_in(grid)),
                    fragment.columns.offset(held_column_, column_in(grid)), held_row_, held_column_};
-  std::string limits = declare_coordinates(view.at, dst, at);
-  const std::string inside_tile = inside(dst, grid, at);
-  for (const std::string& condition : {inside_tile, only_where_})
-    if (!condition.empty()) limits += (limits.empty() ? "" : " && ") + condition;
+  const std::string limits = limits_of_load(view, dst, at);
   std::string value = fmt::format("load4({})", address_from_base(view));
   if (!limits.empty())
     value = fmt::format("{0} ? {1} : make_float4({2}, {2}, {2}, {2})", limits, value, float_literal(view.absent));
@@ -168,10 +172,7 @@ void KernelEmitter::emit_load(const View& view, const Mem& dst) {
       return emit_load_quads(view, dst);
   }
   const Element at = open_element(dst, grid_for({&dst}), false);
-  std::string limits = declare_coordinates(view.at, dst, at);
-  const std::string inside_tile = inside(dst, grid_for({&dst}), at);
-  for (const std::string& condition : {inside_tile, only_where_})
-    if (!condition.empty()) limits += (limits.empty() ? "" : " && ") + condition;
+  const std::string limits = limits_of_load(view, dst, at);
   std::string value = fmt::format("load1({})", address_from_base(view));
   if (!limits.empty()) value = fmt::format("{} ? {} : {}", limits, value, float_literal(view.absent));
   out_.line(fmt::format("{} = {};", access(dst, at, true), converted(value, dst.type)));

@@ -25,11 +25,9 @@ bool is_other_branch(const tile::If& branch, const tile::If& later) {
 void KernelEmitter::emit_block(const tile::Block& block) {
   for (std::size_t n = 0; n < block.size(); ++n) {
     if (starts_sum(block, n)) continue;
-    if (const std::size_t count = batched_loops(block, n); count > 0) {
-      LoopsOfBatch loops;
-      for (std::size_t loop = n; loop < n + count; ++loop) loops.push_back(&std::get<tile::For>(block[loop].node));
+    if (const LoopsOfBatch loops = batched_loops(block, n); !loops.empty()) {
       emit_batches(loops);
-      n += count - 1;
+      n += loops.size() - 1;
       continue;
     }
     const auto* branch = std::get_if<tile::If>(&block[n].node);

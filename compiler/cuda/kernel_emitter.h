@@ -85,8 +85,8 @@ class KernelEmitter {
   void emit_statement(const tile::Stmt& stmt);
   void emit(const tile::For& loop);
   using LoopsOfBatch = std::vector<const tile::For*>;
-  /// How many loops from a statement on run alike, iterations in batches.
-  std::size_t batched_loops(const tile::Block& block, std::size_t n) const;
+  /// The loops from a statement on that run alike, iterations in batches.
+  static LoopsOfBatch batched_loops(const tile::Block& block, std::size_t n);
   void emit_batches(const LoopsOfBatch& loops);
   void emit_batch(const LoopsOfBatch& loops, const std::string& next, const std::string& end, int size);
   void emit(const tile::If& branch);
@@ -123,6 +123,8 @@ class KernelEmitter {
   void emit(const tile::Copy& copy);
   void emit_load_vectors(const tile::View& view, const tile::Mem& dst, int vector);
   void emit_load(const tile::View& view, const tile::Mem& dst);
+  /// Where a load into registers may read, as a condition; empty: everywhere. Declares the coordinates.
+  std::string limits_of_load(const tile::View& view, const tile::Mem& dst, const Element& at);
   void emit_load_quads(const tile::View& view, const tile::Mem& dst);
   void emit_move(const tile::CopyOperand& dst, const tile::CopyOperand& src);
 

@@ -52,7 +52,10 @@ class MergeBody {
  public:
   MergeBody(const Recurrence& recurrence, const std::vector<const Slot*>& references, KernelBuilder& builder,
             const StoredStates& stored)
-      : recurrence_(recurrence), references_(references), builder_(builder), stored_(stored) {}
+      : recurrence_(recurrence), references_(references), builder_(builder), stored_(stored) {
+    for (const Slot& slot : recurrence.slots)
+      are_states_ = are_states_ && stored.states.of_slot.at(slot.name) == variable(slot.name);
+  }
 
   /// `finish` adds what is done with the merged states.
   Block build(const FinishMerge& finish) {
@@ -96,7 +99,7 @@ class MergeBody {
     const int unroll = unroll_of(body);
     for (Stmt& stmt : builder_.inside_loops(std::move(body), builder_.loops_outside())) {
       std::get<For>(stmt.node).unroll = unroll;
-      std::get<For>(stmt.node).padded = unroll > 1 && are_states();
+      std::get<For>(stmt.node).padded = unroll > 1 && are_states_;
       out.push_back(std::move(stmt));
     }
   }
@@ -117,12 +120,6 @@ class MergeBody {
 
   bool is_reference(const Slot& slot) const { return contains(references_, &slot); }
 
-  /// What is stored are the states themselves: those of no element change nothing.
-  bool are_states() const {
-    return std::all_of(recurrence_.slots.begin(), recurrence_.slots.end(),
-                       [&](const Slot& slot) { return stored_.states.of_slot.at(slot.name) == variable(slot.name); });
-  }
-
   /// What an expression reads of a part, once.
   void load(Block& out, std::set<std::string>& loaded, const Expr& e) const {
     for (const std::string& name : names_in(e)) {
@@ -130,7 +127,7 @@ class MergeBody {
       const StoredPart& part = stored_.parts.at(name);
       View view = builder_.view(part.read, builder_.tile_axes(part.axes));
       for (const Slot& slot : recurrence_.slots)
-        if (are_states() && slot.name == name) view.absent = unit_of(slot.op);
+        if (are_states_ && slot.name == name) view.absent = unit_of(slot.op);
       out.push_back({Copy{parts_.at(name), std::move(view), Via::load, {}, 0}});
     }
   }
@@ -174,6 +171,7 @@ class MergeBody {
   const std::vector<const Slot*>& references_;
   KernelBuilder& builder_;
   const StoredStates& stored_;
+  bool are_states_ = true;  // what is stored are the states themselves: those of no element change nothing
   std::map<std::string, TileName> parts_;  // tiles of what is stored, by name
 };
 

@@ -59,7 +59,8 @@ class RecurrenceLowering {
     if (by_last_block) {
       Block merge =
           merge_by_last_block(builder, recurrence_, references_, placement, states_in(state_tensors_), arrivals_);
-      for (Stmt& stmt : if_in_parts(std::move(merge))) body.push_back(std::move(stmt));
+      if (may_be_whole()) merge = {if_parts(true, std::move(merge))};
+      body = joined({std::move(body), std::move(merge)});
     }
     lowering_.program.kernels.push_back(builder.finish(std::move(body)));
     if (in_parts() && !by_last_block)
@@ -115,13 +116,11 @@ class RecurrenceLowering {
     const Expr& count = lowering_.extent_of(lowering_.parts_axis);
     return {If{several ? less(Expr(1), count) : less(count, Expr(2)), If::Uniform::block, false, std::move(body)}};
   }
-  Block if_in_parts(Block body) const {
-    return may_be_whole() ? Block{if_parts(true, std::move(body))} : std::move(body);
-  }
   /// The end of a block that has the state of a part.
-  Block keep(Block stores, Block outputs) const {
-    if (!may_be_whole()) return stores;
-    return {if_parts(false, std::move(outputs)), if_parts(true, std::move(stores))};
+  Block keep(KernelBuilder& builder) const {
+    if (!may_be_whole()) return store(builder);
+    Stmt whole = if_parts(false, outputs(builder));
+    return {std::move(whole), if_parts(true, store(builder))};
   }
 
   void name_part() {
@@ -227,10 +226,9 @@ class RecurrenceLowering {
     return out;
   }
 
-  Block finalize() {
+  Block outputs(KernelBuilder& builder) const {
     Block out;
-    for (const RowValue& value : recurrence_.values)
-      if (value.output) builder_->add_output(out, value);
+    add_outputs(recurrence_, builder, out);
     return out;
   }
 
@@ -325,16 +323,14 @@ class RecurrenceLowering {
     std::get<For>(out.front().node).kind = For::Kind::teams;
     Block merged =
         merge_teams(*builder_, recurrence_, references_, placement, states, [&](KernelBuilder& merge, Block& block) {
-          Block outputs;
-          if (may_be_whole()) add_outputs(recurrence_, merge, outputs);
-          for (Stmt& stmt : keep(store(merge), std::move(outputs))) block.push_back(std::move(stmt));
+          block = joined({std::move(block), keep(merge)});
         });
     return joined({std::move(out), std::move(merged)});
   }
 
   Block state_in_registers() {
     Block loop = loop_over_tiles(step());
-    Block finish = in_parts() ? keep(store(*builder_), may_be_whole() ? finalize() : Block{}) : finalize();
+    Block finish = in_parts() ? keep(*builder_) : outputs(*builder_);
     return builder_->inside_loops(joined({units(), std::move(constants_), std::move(loop), std::move(finish)}),
                                   builder_->loops_outside());
   }
@@ -347,7 +343,7 @@ class RecurrenceLowering {
         builder_->inside_loops(joined({std::move(constants_), load(), std::move(one), store(*builder_)}), inside);
     Block loop = loop_over_tiles(std::move(body));
     Block finish;
-    if (!in_parts()) finish = builder_->inside_loops(joined({load(), finalize()}), inside);
+    if (!in_parts()) finish = builder_->inside_loops(joined({load(), outputs(*builder_)}), inside);
     return builder_->inside_loops(joined({std::move(init), std::move(loop), std::move(finish)}),
                                   builder_->loops_outside());
   }
